@@ -4,8 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "crosstalk/autograd/finite_check.h"
-#include "crosstalk/autograd/leaf_gradients.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"

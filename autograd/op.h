@@ -10,13 +10,19 @@
 //
 // Capture in the function only what the gradient needs: whatever it does not hold is freed as soon as the caller
 // lets go of it. Kernels run inside Launch (runtime/storage.h), results are allocated in front of it. An op of one
-// input that is one kernel forward and one back is a KernelOp (autograd/kernel_op.h).
+// input that is one kernel forward and one back is a KernelOp (autograd/op.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -59,5 +65,65 @@ bool IsRecorded(const std::vector<Variable>& inputs);
 // strided. Records nothing if no input requires a gradient (but see OpTraits) or recording is off.
 Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
                 const OpTraits& traits = {});
+
+}  // namespace crosstalk
+
+namespace crosstalk {
+
+// An op of one input whose value is one kernel and whose gradient is another, so that the op costs its two formulas.
+
+// The gradient's inputs besides dy.
+struct KernelOpSaves {
+  bool x = false, y = false;
+};
+
+// y[shape] = f(x) by forward(x, y), dx = dy · f′ by backward(x, y, dy, dx), on contiguous arrays of float or double;
+// of x and y, backward gets null for what is not saved. Neither is called where x is empty.
+//   return KernelOp("softmax", x, x.shape(), {.y = true},
+//                   [=](const auto* x, auto* y) { kernels::Softmax(…, x, y); },
+//                   [=](const auto*, const auto* y, const auto* dy, auto* dx) { kernels::SoftmaxGradient(…); });
+template <typename Forward, typename Backward>
+Variable KernelOp(const char* name, const Variable& input, const Shape& shape, const KernelOpSaves& saves,
+                  Forward forward, Backward backward) {
+  const Tensor x = math::Contiguous(input.value());
+  const Tensor y = Tensor::Empty(shape, x.dtype());
+  const bool empty = x.num_elements() == 0;
+  Launch(name, x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if (!empty) forward(static_cast<const T*>(x.data<T>()), y.data<T>());
+  });
+  return MakeOp(name, y, {input},
+                [name, backward, empty, shape = x.shape(), x = saves.x ? x : Tensor(), y = saves.y ? y : Tensor()](
+                    const Tensor& dy_strided, Gradients& gradients) {
+                  const Tensor dy = math::Contiguous(dy_strided);
+                  const Tensor dx = Tensor::Empty(shape, dy.dtype());
+                  Launch(name, dy.dtype(), [&](auto zero) {
+                    using T = decltype(zero);
+                    const auto data = [](const Tensor& t) -> const T* { return t.defined() ? t.data<T>() : nullptr; };
+                    if (!empty) backward(data(x), data(y), data(dy), dx.data<T>());
+                  });
+                  gradients.Add(0, dx);
+                });
+}
+
+// A shape around one dimension: what kernels take that reduce or look up along it.
+
+// x[outer, size, inner]: the dimensions before number `axis`, itself, those after it.
+struct AxisSplit {
+  int axis = 0;
+  int64_t outer = 1, size = 1, inner = 1;
+};
+
+// `dim` may count from the end; a usage error that names `op` where there is no such dimension.
+inline AxisSplit SplitAt(const char* op, const Shape& shape, int dim) {
+  AxisSplit split;
+  split.axis = dim < 0 ? dim + shape.rank() : dim;
+  CROSSTALK_CHECK(split.axis >= 0 && split.axis < shape.rank(), op, ": dimension ", dim, " of a tensor of shape ",
+                  shape);
+  for (int i = 0; i < shape.rank(); ++i) {
+    (i < split.axis ? split.outer : i == split.axis ? split.size : split.inner) *= shape[i];
+  }
+  return split;
+}
 
 }  // namespace crosstalk

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/attention/mixings.h"

@@ -1,8 +1,5 @@
-#include "crosstalk/autograd/ops_elementwise.h"
-
-#include "crosstalk/autograd/kernel_op.h"
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/rounded.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/relu.h"

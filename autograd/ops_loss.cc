@@ -1,10 +1,8 @@
-#include "crosstalk/autograd/ops_loss.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/rounded.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/cross_entropy.h"
 #include "crosstalk/kernels/elementwise.h"

@@ -1,13 +1,17 @@
 // The walk over the tape. tape.h says what a tape is, what it holds and when it frees memory.
 #include "crosstalk/autograd/tape.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
@@ -211,4 +215,104 @@ void Backward(const Variable& output, std::span<const Variable> leaves, const st
   });
 }
 
+LeafGradients::LeafGradients(std::span<const Variable> leaves) : nodes_(leaves.size()) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    CROSSTALK_CHECK(leaves[i].is_leaf(), "LeafGradients: variable ", i, " is the result of an op, or undefined");
+    if (!leaves[i].requires_grad()) continue;
+    // Two variables of one leaf share its gradient here too.
+    std::shared_ptr<internal::Node>& own = own_[internal::VariableAccess::NodeOf(leaves[i]).get()];
+    if (own == nullptr) own = internal::NewLeaf(leaves[i].shape(), leaves[i].dtype());
+    nodes_[i] = own;
+  }
+}
+
+Tensor LeafGradients::Take(size_t i) {
+  return nodes_[i] == nullptr ? Tensor() : std::exchange(nodes_[i]->gradient, Tensor());
+}
+
+Variable Recompute(const std::function<Variable(const std::vector<Variable>&)>& function,
+                   const std::vector<Variable>& inputs) {
+  if (!CurrentContext().recording) return function(inputs);
+
+  Tensor value;
+  bool skipped_recording = false;
+  {
+    const ContextScope noted(&OpContext::skipped_recording, &skipped_recording);
+    const ContextScope no_grad = NoGrad();
+    value = function(inputs).value();
+  }
+  const bool needs_gradient = skipped_recording || std::any_of(inputs.begin(), inputs.end(),
+                                                               [](const Variable& x) { return x.requires_grad(); });
+  if (!needs_gradient) return Variable(std::move(value));
+
+  std::vector<Tensor> values;
+  values.reserve(inputs.size());
+  for (const Variable& input : inputs) values.push_back(input.value());
+  BackwardFunction backward = [function, values = std::move(values)](const Tensor& dy, Gradients& gradients) {
+    const uint64_t oldest = internal::NextSequence();
+    std::vector<Variable> leaves;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool needs = gradients.Needs(static_cast<int>(i));
+      leaves.emplace_back(values[i], needs ? Variable::RequiresGrad::kYes : Variable::RequiresGrad::kNo);
+    }
+    const ContextScope recording(&OpContext::recording, true);
+    const Variable again = function(leaves);
+    CROSSTALK_CHECK(again.shape() == dy.shape() && again.requires_grad(),
+                    "recompute: the function gave another result the second time; it must be pure");
+    internal::RunBackward(internal::VariableAccess::NodeOf(again), dy, oldest);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (!leaves[i].requires_grad() || !leaves[i].grad().defined()) continue;
+      const Tensor gradient = leaves[i].grad();
+      leaves[i].ZeroGrad();
+      gradients.Add(static_cast<int>(i), gradient);
+    }
+  };
+  return MakeOp("recompute", std::move(value), inputs, std::move(backward), {.captures_leaves = true});
+}
+
+std::optional<NonFiniteElement> FindNonFinite(const Tensor& tensor, MinusInfinity minus_infinity) {
+  if (!IsFloating(tensor.dtype()) || CurrentContext().shapes_only) return std::nullopt;
+  const Tensor values = tensor.Contiguous();
+  std::optional<NonFiniteElement> found;
+  DispatchFloat("finite check", values.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const at = values.data<T>();
+    const auto fits = [&](T value) {
+      return std::isfinite(value) || (minus_infinity == MinusInfinity::kAccept && value < 0);
+    };
+    int64_t i = 0;
+    while (i < values.num_elements() && fits(at[i])) ++i;
+    if (i == values.num_elements()) return;
+    found = {.index = values.shape(), .value = static_cast<double>(at[i])};
+    for (int dim = values.rank() - 1; dim >= 0; --dim) {
+      found->index[dim] = i % values.shape()[dim];
+      i /= values.shape()[dim];
+    }
+  });
+  return found;
+}
+
+namespace internal {
+
+bool HoldsMinusInfinity(const Tensor& tensor) {
+  if (!IsFloating(tensor.dtype()) || CurrentContext().shapes_only) return false;
+  const Tensor values = tensor.Contiguous();
+  return DispatchFloat("finite check", values.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < values.num_elements(); ++i) {
+      if (std::isinf(values.data<T>()[i]) && values.data<T>()[i] < 0) return true;
+    }
+    return false;
+  });
+}
+
+void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
+                 MinusInfinity minus_infinity) {
+  const std::optional<NonFiniteElement> found = FindNonFinite(tensor, minus_infinity);
+  if (!found) return;
+  Fail(ErrorKind::kNumerical, layer.empty() ? "model" : layer, ": the ", what, " of op ", op, " has ", found->value,
+       " at ", found->index, " of ", tensor.shape());
+}
+
+}  // namespace internal
 }  // namespace crosstalk

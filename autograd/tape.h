@@ -17,14 +17,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -100,6 +104,66 @@ class VariableAccess {
     return result;
   }
 };
+
+}  // namespace internal
+
+// LeafGradients: gradients of leaves apart from those that the leaves hold, so that threads that share a model compute
+// gradients of it beside each other:
+//
+//   LeafGradients own(leaves);
+//   {
+//     const ContextScope apart(&OpContext::leaf_gradients, &own);
+//     Backward(Loss(…));  // reads the leaves' values; their grad() stays as it is
+//   }
+//   own.Take(i)
+
+// One thread's at a time. Under a context that has it, ops are recorded as of its leaves, not of the ones given; a
+// Backward of such ops runs under the same context. Other leaves are as ever.
+class LeafGradients {
+ public:
+  // Those of `leaves` that require no gradient have none here either.
+  explicit LeafGradients(std::span<const Variable> leaves);
+
+  // Of leaf `i`, which has none then. Undefined: no Backward has reached it.
+  Tensor Take(size_t i);
+
+  // A leaf's node here, or the given one; the tape's to call.
+  const std::shared_ptr<internal::Node>& Replace(const std::shared_ptr<internal::Node>& leaf) const {
+    const auto found = own_.find(leaf.get());
+    return found == own_.end() ? leaf : found->second;
+  }
+
+ private:
+  std::vector<std::shared_ptr<internal::Node>> nodes_;  // by leaf; null: it requires no gradient
+  std::unordered_map<const internal::Node*, std::shared_ptr<internal::Node>> own_;
+};
+
+// Activation recomputation: memory for time.
+
+// Computes function(inputs) without recording its inside, and computes it again when its gradient is asked for. Leaves
+// that `function` captures (parameters) receive their gradients too. `function` must be a pure function of its inputs
+// and of captured leaves (dropout is, its numbers come from a key).
+Variable Recompute(const std::function<Variable(const std::vector<Variable>&)>& function,
+                   const std::vector<Variable>& inputs);
+
+// The search for the first NaN or infinity of a training step (OpContext::finite_checks): which layer and op made it.
+
+enum class MinusInfinity { kReject, kAccept };
+
+// The first element, in row-major order, that is a NaN or an infinity; -infinity passes with kAccept. None in a tensor
+// that does not hold floating-point numbers.
+struct NonFiniteElement {
+  Shape index;
+  double value = 0;
+};
+std::optional<NonFiniteElement> FindNonFinite(const Tensor& tensor, MinusInfinity minus_infinity);
+
+namespace internal {
+
+// Throws Error(kNumerical) if FindNonFinite finds one. `what` is "result" or "gradient".
+void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
+                 MinusInfinity minus_infinity);
+bool HoldsMinusInfinity(const Tensor& tensor);
 
 }  // namespace internal
 }  // namespace crosstalk

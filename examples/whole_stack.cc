@@ -2,11 +2,10 @@
 // X is 1 in that row alone, channel 1 is always 1, the rest is noise; every query shall answer with the marked row.
 #include <cstdio>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/random.h"
 
 using namespace crosstalk;  // an example may

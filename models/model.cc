@@ -1,6 +1,6 @@
 #include "crosstalk/models/model.h"
 
-#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/check.h"
 

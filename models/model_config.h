@@ -11,11 +11,10 @@
 
 #include "crosstalk/models/model_options.h"
 #include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/nn/attention/relative_bias.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/init.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/field.h"

@@ -9,8 +9,7 @@
 
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/field.h"

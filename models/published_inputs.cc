@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/text.h"

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -6,7 +6,7 @@
 #include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/lm/config.h"
 #include "crosstalk/models/t5/config.h"
-#include "crosstalk/nn/stored_parameters.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/text.h"

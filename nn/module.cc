@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "crosstalk/autograd/rounded.h"
-#include "crosstalk/nn/modules_by_path.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

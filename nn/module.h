@@ -68,8 +68,8 @@ class Module {
   enum class Trainable { kNo, kYes };
   void SetTrainable(std::string_view path, Trainable trainable);
 
-  // Rounds what AddWeight made to bfloat16 (autograd/rounded.h) and makes nothing trainable, for a model that is used
-  // and no longer trained: the weights take half the memory, and in bfloat16 (runtime/dtype.h), where products
+  // Rounds what AddWeight made to bfloat16 (autograd/tensor_math.h) and makes nothing trainable, for a model that is
+  // used and no longer trained: the weights take half the memory, and in bfloat16 (runtime/dtype.h), where products
   // round them in any case, results keep their bits.
   virtual void RoundWeights();
 

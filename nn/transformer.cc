@@ -5,11 +5,9 @@
 #include <utility>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/recompute.h"
-#include "crosstalk/nn/dropout.h"
+#include "crosstalk/autograd/ops.h"
+#include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 

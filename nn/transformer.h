@@ -8,13 +8,11 @@
 #include <optional>
 #include <vector>
 
-#include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/attention/relative_bias.h"
-#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/init.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/nn/norm.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -36,7 +36,7 @@ struct OpContext {
   // Set by MakeOp where it records nothing only because `recording` is false. Null: nobody asks.
   bool* skipped_recording = nullptr;
 
-  // Where leaves have gradients apart from their own (autograd/leaf_gradients.h). Null: nowhere.
+  // Where leaves have gradients apart from their own (autograd/tape.h). Null: nowhere.
   const LeafGradients* leaf_gradients = nullptr;
 
   // Of products of float tensors: those of MatMul, Einsum, LinearCrossEntropy and the fused attention. Products of
@@ -53,7 +53,7 @@ struct OpContext {
   // The part of the model that ops belong to, by its dotted name; null outside of all. See InLayer.
   std::shared_ptr<const std::string> layer;
 
-  // Called with what each attention layer computes between its projections (nn/attention/capture.h); the layers are
+  // Called with what each attention layer computes between its projections (nn/attention/types.h); the layers are
   // then computed by the composed implementation, which holds these tensors. Null: nothing is captured.
   const std::function<void(const AttentionCapture&)>* capture = nullptr;
 

@@ -4,8 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "crosstalk/autograd/finite_check.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/op_context.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "crosstalk/autograd/einsum/contraction_plan.h"
-#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"

@@ -1,7 +1,6 @@
-#include "crosstalk/autograd/einsum/contraction_plan.h"
-
 #include <algorithm>
 
+#include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/runtime/memo.h"
 
 namespace crosstalk::math {

@@ -4,11 +4,9 @@
 #include <utility>
 
 #include "crosstalk/autograd/einsum/contraction.h"
-#include "crosstalk/autograd/einsum/contraction_gradient.h"
-#include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/autograd/einsum/order.h"
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/memo.h"
 #include "crosstalk/runtime/storage.h"

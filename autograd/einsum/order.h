@@ -1,16 +1,34 @@
-// Turns an einsum equation and the shapes of its operands into steps: contractions of two tensors in the order of least
-// cost, or the permutation of one.
+// Reads einsum equations in the paper's notation.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crosstalk/autograd/einsum/contraction.h"
-#include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
+
+// "Q[n, d_k] = einsum(X[n, d_X], P[d_X, d_k])", taken apart.
+struct EinsumEquation {
+  Bracket result;
+  std::vector<Bracket> operands;
+};
+
+// Spaces and line breaks are free; "# …" to the end of a line is a comment. Throws a usage error that quotes the
+// equation where it is not of that form, where a bracket names a dimension twice, or where it is longer than 1,000
+// bytes.
+EinsumEquation ParseEinsum(std::string_view text);
+
+// "Q[n, d_k]"
+std::string ToString(const Bracket& bracket);
+// The equation on one line.
+std::string ToString(const EinsumEquation& equation);
+
+// Turns an einsum equation and the shapes of its operands into steps: contractions of two tensors in the order of least
+// cost, or the permutation of one.
 
 struct EinsumStep {
   int a = 0;                    // values are numbered: the operands, then the result of each step

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/grad_check.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 
 using namespace crosstalk;  // an example may

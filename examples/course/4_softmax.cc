@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 
 using namespace crosstalk;  // an example may

@@ -4,8 +4,7 @@
 #include <cstdio>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/runtime/random.h"
 
 using namespace crosstalk;  // an example may

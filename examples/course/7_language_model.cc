@@ -6,18 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/attention/capture.h"
-#include "crosstalk/nn/embedding.h"
-#include "crosstalk/nn/linear.h"
-#include "crosstalk/nn/norm.h"
-#include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/nn/attention/types.h"
+#include "crosstalk/nn/layers.h"
+#include "crosstalk/nn/optim/adam.h"
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 

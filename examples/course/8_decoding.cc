@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/runtime/random.h"
 
 using namespace crosstalk;  // an example may

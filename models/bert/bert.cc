@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_index.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/nn/dropout.h"
+#include "crosstalk/autograd/ops.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"

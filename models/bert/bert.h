@@ -9,18 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/embedding.h"
-#include "crosstalk/nn/feed_forward.h"
-#include "crosstalk/nn/linear.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/nn/norm.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"

@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/published_inputs.h"
 #include "crosstalk/models/text/blanks.h"

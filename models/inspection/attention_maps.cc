@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "crosstalk/nn/attention/capture.h"
+#include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 

@@ -1,4 +1,4 @@
-// The attention of every layer of a model on one row of inputs: J, L, W and U (nn/attention/capture.h), with the tokens
+// The attention of every layer of a model on one row of inputs: J, L, W and U (nn/attention/types.h), with the tokens
 // that their rows and columns are.
 #pragma once
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "crosstalk/models/inspection/mixing.h"
-#include "crosstalk/nn/attention/capture.h"
+#include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 

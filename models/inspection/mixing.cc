@@ -8,7 +8,7 @@
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/kernels/lapack.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/attention/project.h"
+#include "crosstalk/nn/attention/composed.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"

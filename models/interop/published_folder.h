@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "crosstalk/models/interop/published_form.h"
-#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/shape.h"

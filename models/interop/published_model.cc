@@ -9,7 +9,7 @@
 #include "crosstalk/models/interop/published_config.h"
 #include "crosstalk/models/interop/published_names.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/nn/stored_parameters.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/models/published_inputs.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"

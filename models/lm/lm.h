@@ -12,8 +12,7 @@
 
 #include "crosstalk/models/lm/config.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"

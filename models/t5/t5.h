@@ -11,8 +11,7 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/config.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"

@@ -10,8 +10,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/nn/optim/adafactor.h"
-#include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/nn/optim/lamb.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

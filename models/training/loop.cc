@@ -4,11 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/autograd/finite_check.h"
-#include "crosstalk/autograd/leaf_gradients.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"

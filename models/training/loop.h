@@ -14,7 +14,6 @@
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
-#include "crosstalk/nn/optim/schedule.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"

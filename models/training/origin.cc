@@ -13,7 +13,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/trained_model.h"
-#include "crosstalk/nn/stored_parameters.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/nn/stored_parameters.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

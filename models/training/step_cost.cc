@@ -6,7 +6,7 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/rank_reducer.h"
 #include "crosstalk/models/training/reducer.h"
-#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"

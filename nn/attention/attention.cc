@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/ops_attention.h"
-#include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/composed.h"
-#include "crosstalk/nn/attention/project.h"
 #include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {

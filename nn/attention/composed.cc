@@ -1,20 +1,20 @@
 #include "crosstalk/nn/attention/composed.h"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_dropout.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_heads.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/nn/attention/project.h"
+#include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/init.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
@@ -173,6 +173,266 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, V})
                                 : Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, K});
   return {O, W, U};
+}
+
+namespace {
+
+// The publishers'.
+constexpr double kHeadNormEpsilon = 1e-5, kQueryKeyNormEpsilon = 1e-6, kGeneratorEpsilon = 1e-6;
+
+// The dimensions that the configuration fixes, for the shape errors of this layer.
+Dims ConfiguredDims(const AttentionConfig& config) {
+  constexpr std::string_view kSource = "the layer's configuration";
+  Dims dims("attention");
+  for (const AttentionDim& dim : kAttentionDims) {  // a form has no use for some, and has 0 there
+    if (config.*dim.size > 0) dims.Set(dim.name, config.*dim.size, kSource);
+  }
+  if (config.form != AttentionForm::kProjected) return dims;
+  for (const OptionalAttentionDim& dim : kOptionalAttentionDims) {
+    if (const int64_t size = dim.size(config); size > 0) dims.Set(dim.name, size, kSource);
+  }
+  return dims;
+}
+
+// `equation`, which is x[b, n, d] times P[d, heads, size], and + bias[heads, size] where it is defined: one product
+// then too.
+Variable ProjectHeads(const char* equation, const Variable& x, const Variable& P, const Variable& bias) {
+  if (!bias.defined()) return Einsum(equation, {x, P});
+  const int64_t heads = bias.size(0), size = bias.size(1);
+  const Variable y = ApplyWeight(x, Reshape(P, {P.size(0), heads * size}), Reshape(bias, {heads * size}));
+  return Reshape(y, {x.size(0), x.size(1), heads, size});
+}
+
+// x[b, n, heads, d] with each vector normed, and turned by its position.
+Variable AtPositions(const AttentionConfig& config, Variable x, const Variable& gain, int64_t first) {
+  if (gain.defined()) x = RmsNorm(x, gain, kQueryKeyNormEpsilon);
+  if (config.rotary == Rotary::kNone) return x;
+  const auto pairs =
+      config.rotary == Rotary::kHalves ? kernels::RotaryPairs::kHalves : kernels::RotaryPairs::kInterleaved;
+  return RotateByPosition(x, pairs, config.rotary_base, first);
+}
+
+Variable ProjectedQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
+                          int64_t first) {
+  return AtPositions(config, ProjectHeads("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", X, p.P_q, p.b_q),
+                     p.q_norm, first);
+}
+
+// K and V of fewer heads than read them: as they are where the kernel can read them so, else for each head.
+void ShareMemory(const AttentionConfig& config, AttentionCall& call) {
+  const auto is_defined = [&call](const kernels::MixingRow& row) { return call[row.operand].defined(); };
+  const bool mixes =
+      std::ranges::any_of(kernels::kMixings, [&](const auto& side) { return std::ranges::any_of(side, is_defined); });
+  const int64_t g = call.K.size(2), keys_together = config.key_sharing == KeySharing::kPairs ? 2 : 1;
+  if (!mixes && g < config.h && g == call.V.size(2) && keys_together == 1) {
+    call.shape.kv_heads = kernels::KvHeads::kGrouped;
+    return;
+  }
+  call.K = ForEachHead(call.K, config.h_k, keys_together);
+  call.V = ForEachHead(call.V, config.h_v, 1);
+}
+
+// F[b, n, 5, h] of logits and of weights.
+struct Factors {
+  Variable l, w;
+};
+
+// A low-rank generator's output for x[b, n, d], X with first = 0 or M with first = 1, for the mixings c = first (Xl,
+// Ml) and first + 2 (Xw, Mw):
+//   H = GELU(x·dw1_c)   A[i] = H·qkw_c[i], i < 4   F = (rms over h of A[0], A[1]; A[2], A[3]; tanh(x·dd_c))
+// All four products with x are one.
+Factors GeneratedFactors(const AttentionParameters& p, const Variable& x, int64_t first) {
+  const auto of_mixing = [](const Variable& parameter, int dim, int64_t c, const Shape& shape) {
+    return Reshape(Slice(parameter, dim, c, c + 1), shape);
+  };
+  const int64_t d = p.dw1.size(0), d_g = p.dw1.size(2), h = p.dd.size(2), w = first + 2;
+  const Variable P = Concat({of_mixing(p.dw1, 1, first, {d, d_g}), of_mixing(p.dw1, 1, w, {d, d_g}),
+                             of_mixing(p.dd, 1, first, {d, h}), of_mixing(p.dd, 1, w, {d, h})},
+                            1);
+  const Variable products = Einsum("Y[b,n,e] = einsum(x[b,n,d], P[d,e])", {x, P});
+  const Variable H = Gelu(Slice(products, 2, 0, 2 * d_g)), D = Tanh(Slice(products, 2, 2 * d_g, 2 * (d_g + h)));
+  const auto of = [&](int64_t c, int64_t place) {
+    const Variable A = Einsum("A[b,n,i,h] = einsum(H[b,n,d_g], K[d_g,i,h])",
+                              {Slice(H, 2, place * d_g, (place + 1) * d_g), of_mixing(p.qkw, 0, c, {d_g, 4, h})});
+    const Variable rows = RmsNorm(Slice(A, 2, 0, 2), Variable(Tensor::Full({h}, 1, A.dtype())), kGeneratorEpsilon);
+    const Variable diagonal = Slice(D, 2, place * h, (place + 1) * h);
+    return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
+  };
+  return {of(first, 0), of(w, 1)};
+}
+
+// F[b, n, 5, h] of the matrices R(F) + I.
+Variable PlusIdentity(const Variable& F) {
+  const Tensor ones = Tensor::Zeros({F.size(2), F.size(3)}, F.dtype());
+  ones.Slice(0, F.size(2) - 1, F.size(2)).Fill(1);
+  return Add(F, Variable(ones));
+}
+
+// S[h, h_v], whose column g has `value` at row 2g + member: how a pair of softmax heads meets its value head.
+Variable OfMember(int64_t h, int64_t member, double value, DType dtype) {
+  const Tensor S = Tensor::Zeros({h, h / 2}, dtype);
+  for (int64_t g = 0; g < h / 2; ++g) S.Select(0, 2 * g + member).Slice(0, g, g + 1).Fill(value);
+  return Variable(S);
+}
+
+// P[h, h] with zeros between heads of different groups, where there are some. Undefined stays so.
+Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
+  if (!P.defined() || config.mixing_group == 0) return P;
+  const Tensor mask = Tensor::Zeros(P.shape(), P.dtype());
+  for (int64_t first = 0; first < config.h; first += config.mixing_group) {
+    mask.Slice(0, first, first + config.mixing_group).Slice(1, first, first + config.mixing_group).Fill(1);
+  }
+  return Mul(P, Variable(mask));
+}
+
+// P_w[h, h_v] of differential attention: 1 and -λ in each column.
+Variable DifferentialWeights(const AttentionConfig& config, const AttentionParameters& p) {
+  const DType dtype = p.lambda_q1.dtype();
+  return Add(OfMember(config.h, 0, 1, dtype), Mul(DifferentialLambda(config, p), OfMember(config.h, 1, -1, dtype)));
+}
+
+// R_Xw[b, n, h, h_v] of its second version: 1 and -σ(X·P_lambda).
+Variable DifferentialMatrices(const AttentionConfig& config, const AttentionParameters& p, const Variable& X) {
+  const Variable sigma = Sigmoid(Einsum("to[b,n,h_v] = einsum(X[b,n,d_X], P_lambda[d_X,h_v])", {X, p.P_lambda}));
+  const DType dtype = sigma.dtype();
+  const Variable columns = Reshape(sigma, {X.size(0), X.size(1), 1, config.h_v});
+  return Add(Mul(columns, OfMember(config.h, 1, -1, dtype)), OfMember(config.h, 0, 1, dtype));
+}
+
+}  // namespace
+
+Variable ForEachHead(const Variable& x, int64_t heads, int64_t together) {
+  if (x.size(2) == heads) return x;
+  const int64_t b = x.size(0), m = x.size(1), groups = x.size(2) / together, readers = heads / x.size(2), d = x.size(3);
+  const Variable wide = BroadcastTo(Reshape(x, {b, m, groups, 1, together, d}), {b, m, groups, readers, together, d});
+  return Reshape(wide, {b, m, heads, d});
+}
+
+Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& p) {
+  const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
+  return AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
+}
+
+Variable LogitsMixing(const AttentionConfig& config, const AttentionParameters& p) {
+  return WithinGroups(config, p.P_l);
+}
+
+Variable WeightsMixing(const AttentionConfig& config, const AttentionParameters& p) {
+  return config.differential == Differential::kV1 ? DifferentialWeights(config, p) : WithinGroups(config, p.P_w);
+}
+
+void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
+  config.Validate();
+  Dims dims = ConfiguredDims(config);
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    const Variable& parameter = p.*projection.parameter;
+    const bool present = IsPresent(projection, config);
+    CROSSTALK_CHECK(present || !parameter.defined(), "attention: ", projection.bracket,
+                    " is given, but the configuration has none");
+    CROSSTALK_CHECK(!present || parameter.defined(), "attention: ", projection.bracket, " is missing");
+    if (present) dims.Bind(projection.bracket, parameter.shape());
+  }
+}
+
+AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M,
+                              int64_t first) {
+  ConfiguredDims(config).Bind("M[b, m, d_M]", M.shape());
+  AttentionMemory memory;
+  if (config.form != AttentionForm::kProjected) {
+    memory.K = M;
+    return memory;
+  }
+  memory.K = AtPositions(config, ProjectHeads("K[b,m,g_k,d_k] = einsum(M[b,m,d_M], P_k[d_M,g_k,d_k])", M, p.P_k, p.b_k),
+                         p.k_norm, first);
+  if (!config.tied()) {
+    memory.V = ProjectHeads("V[b,m,g_v,d_v] = einsum(M[b,m,d_M], P_v[d_M,g_v,d_v])", M, p.P_v, p.b_v);
+  }
+  if (config.mixing.P_Ml) memory.R_Ml = Einsum("R_Ml[b,m,h_k,h] = einsum(M[b,m,d_M], P_Ml[d_M,h_k,h])", {M, p.P_Ml});
+  if (config.mixing.P_Mw) memory.R_Mw = Einsum("R_Mw[b,m,h,h_v] = einsum(M[b,m,d_M], P_Mw[d_M,h,h_v])", {M, p.P_Mw});
+  if (config.dynamic_form == DynamicForm::kLowRank) {
+    const Factors F = GeneratedFactors(p, M, 1);
+    memory.F_Ml = F.l;
+    memory.F_Mw = F.w;
+  }
+  return memory;
+}
+
+AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
+                             const AttentionMemory& memory, const AttentionCallOptions& options,
+                             const std::optional<RandomKey>& dropout_key, int64_t first) {
+  ConfiguredDims(config).Bind("X[b, n, d_X]", X.shape());
+  CROSSTALK_CHECK(config.causality == Causality::kNone || first + X.size(1) == memory.K.size(1),
+                  "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
+                  first + X.size(1), " and the memory has m=", memory.K.size(1));
+  AttentionCall call;
+  const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
+  call.shape.kv_heads = own_memory ? kernels::KvHeads::kMultiHead : kernels::KvHeads::kMultiQuery;
+  call.shape.causality = config.causality;
+  call.scale = config.scale;
+  switch (config.form) {
+    case AttentionForm::kDotProduct:
+      call.Q = Reshape(X, {X.size(0), X.size(1), 1, X.size(2)});
+      break;
+    case AttentionForm::kBilinear:
+      call.Q = Einsum("A[b,n,h,d_M] = einsum(X[b,n,d_X], P[d_X,h,d_M])", {X, p.P});
+      break;
+    case AttentionForm::kProjected:
+      call.Q = ProjectedQueries(config, p, X, first);
+      break;
+  }
+  call.K = memory.K;
+  call.V = own_memory && !config.tied() ? memory.V : memory.K;
+  call.P_l = LogitsMixing(config, p);
+  call.P_w = WeightsMixing(config, p);
+  call.conv_l = p.conv_l;
+  call.conv_w = p.conv_w;
+  call.left_l = KeysBefore(config.c_kl, config.convolution_keys);
+  call.left_w = KeysBefore(config.c_kw, config.convolution_keys);
+  if (config.mixing.P_Xl) call.R_Xl = Einsum("R_Xl[b,n,h_k,h] = einsum(X[b,n,d_X], P_Xl[d_X,h_k,h])", {X, p.P_Xl});
+  if (config.mixing.P_Xw) call.R_Xw = Einsum("R_Xw[b,n,h,h_v] = einsum(X[b,n,d_X], P_Xw[d_X,h,h_v])", {X, p.P_Xw});
+  call.R_Ml = memory.R_Ml;
+  call.R_Mw = memory.R_Mw;
+  if (config.dynamic_form == DynamicForm::kLowRank) {
+    const Factors F = GeneratedFactors(p, X, 0);
+    call.F_Xl = p.P_l.defined() ? F.l : PlusIdentity(F.l);
+    call.F_Xw = p.P_w.defined() ? F.w : PlusIdentity(F.w);
+    call.F_Ml = memory.F_Ml;
+    call.F_Mw = memory.F_Mw;
+  }
+  if (config.differential == Differential::kV2) call.R_Xw = DifferentialMatrices(config, p, X);
+  if (own_memory) ShareMemory(config, call);
+  const Variable& bias = options.bias.values;
+  if (options.bias.by_distance()) {
+    call.bias_table = bias;
+    call.distance_bucket = options.bias.distance_bucket;
+  } else if (bias.defined()) {
+    call.bias = bias.rank() == 4 ? Reshape(bias, {bias.size(1), bias.size(2), bias.size(3)}) : bias;
+  }
+  call.key_padding_mask = options.key_padding_mask;
+  call.attention_mask = options.attention_mask;
+  if (dropout_key.has_value()) {
+    call.dropout_rate = config.dropout_rate;
+    call.dropout_key = *dropout_key;
+  }
+  return call;
+}
+
+Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& given) {
+  if (config.form == AttentionForm::kDotProduct) return Reshape(given, {given.size(0), given.size(1), given.size(3)});
+  Variable O = given;
+  if (config.head_norm != HeadNorm::kNone) {
+    const Variable gain = p.norm_gain.defined() ? p.norm_gain : Variable(Tensor::Full({O.size(3)}, 1, O.dtype()));
+    O = RmsNorm(O, gain, kHeadNormEpsilon);
+    if (const double factor = config.HeadNormFactor(); factor != 1) O = Scale(O, factor);
+  }
+  if (config.head_gate != HeadGate::kNone) O = Mul(O, Sigmoid(ApplyWeight(O, p.gate, p.gate_bias)));
+  const Variable heads = AsOperand(O);
+  if (config.form == AttentionForm::kBilinear) {
+    return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h,d_M], Q[h,d_M,d_Y])", {heads, p.Q});
+  }
+  if (!p.b_o.defined()) return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h_v,d_v], P_o[h_v,d_v,d_Y])", {heads, p.P_o});
+  const int64_t width = O.size(2) * O.size(3);
+  return ApplyWeight(Reshape(heads, {O.size(0), O.size(1), width}), Reshape(p.P_o, {width, p.P_o.size(2)}), p.b_o);
 }
 
 }  // namespace crosstalk

@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "crosstalk/nn/optim/parameter_loop.h"
+#include "crosstalk/kernels/reduce.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 
@@ -117,6 +124,133 @@ int64_t Optimizer::StateBytes() const {
     }
   }
   return bytes;
+}
+
+void ScheduleConfig::Validate() const {
+  CROSSTALK_CHECK_FIELD(std::isfinite(scale) && scale >= 0, "learning_rate", scale, " is not finite, or negative");
+  CROSSTALK_CHECK_FIELD(warmup_steps >= 0, "warmup", warmup_steps, " is negative");
+  CROSSTALK_CHECK_FIELD(total_steps >= 0, "steps", total_steps, " is negative");
+  CROSSTALK_CHECK_FIELD(decay_fraction >= 0 && decay_fraction <= 1, "decay", decay_fraction, " is not between 0 and 1");
+  const bool falls_to_final = kind == ScheduleKind::kCosine || kind == ScheduleKind::kPolynomial;
+  if (kind == ScheduleKind::kLinear || kind == ScheduleKind::kLinearBert || falls_to_final) {
+    const int64_t total = earlier_totals.empty() ? total_steps : earlier_totals[0];
+    CROSSTALK_CHECK_FIELD(total > warmup_steps, "warmup", warmup_steps, " is not less than steps = ", total,
+                          ", which leaves nothing for the decay");
+  }
+  CROSSTALK_CHECK_FIELD(final_rate >= 0 && (!falls_to_final || final_rate <= scale), "final_learning_rate", final_rate,
+                        " is not between 0 and the learning rate of ", scale);
+  CROSSTALK_CHECK_FIELD(std::isfinite(power) && power > 0, "decay_power", power, " is not finite, or not positive");
+}
+
+double LearningRate(const ScheduleConfig& config, int64_t step) {
+  config.Validate();
+  CROSSTALK_CHECK(step >= 0, "schedule: step = ", step, " must not be negative");
+  const auto& earlier = config.earlier_totals;
+  const auto stage = std::upper_bound(earlier.begin(), earlier.end(), step);
+  const int64_t total_steps = stage == earlier.end() ? config.total_steps : *stage;
+  if (total_steps > 0) step = std::min(step, total_steps - 1);
+  const double t = static_cast<double>(step);
+  const double total = static_cast<double>(total_steps);
+  const double warmup = static_cast<double>(config.warmup_steps);
+  switch (config.kind) {
+    case ScheduleKind::kConstant:
+      return config.scale;
+    case ScheduleKind::kLinear: {
+      // Rises to `scale` at step warmup - 1, falls from it at step `warmup` to scale/(T - warmup) at step T - 1.
+      if (t < warmup) return config.scale * (t + 1) / warmup;
+      return config.scale * (total - t) / (total - warmup);
+    }
+    case ScheduleKind::kLinearBert:
+      return config.scale * (t < warmup ? t / warmup : (total - t) / total);
+    case ScheduleKind::kCosine: {
+      if (t < warmup) return config.scale * (t + 1) / warmup;
+      const double part = (t - warmup) / (total - warmup);
+      return config.final_rate + (config.scale - config.final_rate) * 0.5 * (1 + CosPi(part));
+    }
+    case ScheduleKind::kPolynomial: {
+      if (t < warmup) return config.scale * (t + 1) / warmup;
+      const double part = (total - t) / (total - warmup);
+      return config.final_rate +
+             (config.scale - config.final_rate) * (config.power == 1 ? part : Pow(part, config.power));
+    }
+    case ScheduleKind::kInverseSquareRoot: {
+      double rate = config.scale / std::sqrt(std::max({t, warmup, 1.0}));
+      const double decay_steps = config.decay_fraction * total;
+      if (decay_steps > 0) rate *= std::min(1.0, (total - t) / decay_steps);
+      return rate;
+    }
+  }
+  Fail(ErrorKind::kUsage, "schedule: unknown kind");
+}
+
+double GradientNorm(const std::vector<NamedParameter>& parameters) { return NormOf(GradientSquares(parameters)); }
+
+double NormOf(const std::vector<double>& squares) {
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+std::vector<double> GradientSquares(const std::vector<NamedParameter>& parameters) {
+  std::vector<int64_t> elements;
+  for (const NamedParameter& parameter : parameters) {
+    const bool counts = parameter.trainable && parameter.value.grad().defined();
+    elements.push_back(counts ? parameter.value.grad().num_elements() : 0);
+  }
+  std::vector<double> squares(parameters.size());
+  ForEachParameter(elements, [&](size_t i) {
+    const Tensor gradient = parameters[i].value.grad().Contiguous();
+    Launch("gradient norm", gradient.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      squares[i] = kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
+    });
+  });
+  return squares;
+}
+
+double ClipScale(double norm, double max_norm) {
+  CROSSTALK_CHECK(max_norm >= 0, "gradient clipping: the largest norm ", max_norm, " must not be negative");
+  // An infinite square would stay in the optimizers' second moments, and block all updates.
+  constexpr double kLargestNorm = 1.8e19;
+  const double clipped = max_norm == 0 ? norm : std::min(norm, max_norm);
+  // A norm that is not finite: max_norm/inf = 0 would hide it.
+  if (!std::isfinite(norm) || clipped > kLargestNorm) return std::numeric_limits<double>::quiet_NaN();
+  return clipped == norm ? 1.0 : max_norm / norm;
+}
+
+std::string DescribeNonFiniteGradient(const std::vector<NamedParameter>& parameters) {
+  for (const NamedParameter& parameter : parameters) {
+    if (!parameter.trainable || !parameter.value.grad().defined()) continue;
+    const Tensor gradient = parameter.value.grad().Contiguous();
+    const int64_t index = DispatchFloat("gradient", gradient.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      return kernels::FirstNonFinite<T>(gradient.num_elements(), gradient.data<T>());
+    });
+    if (index < 0) continue;
+    return StrCat(parameter.name, "[", index, "] = ", gradient.Reshape({-1}).At({index}));
+  }
+  return "";
+}
+
+namespace {
+
+// Parameters of at most this share of what a thread has to do end together, wherever they are begun.
+constexpr int64_t kPartsPerThread = 4;
+
+}  // namespace
+
+void ForEachParameter(const std::vector<int64_t>& elements, const std::function<void(size_t i)>& f) {
+  const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
+  // Another thread would not know that only shapes count.
+  const int64_t most = CurrentContext().shapes_only ? 0 : all / (kPartsPerThread * NumThreads());
+  std::vector<size_t> small;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (elements[i] > most) {
+      f(i);
+    } else if (elements[i] > 0) {
+      small.push_back(i);
+    }
+  }
+  std::stable_sort(small.begin(), small.end(), [&](size_t a, size_t b) { return elements[a] > elements[b]; });
+  ParallelFor(static_cast<int64_t>(small.size()), [&](int64_t i) { f(small[static_cast<size_t>(i)]); });
 }
 
 }  // namespace crosstalk

@@ -1,13 +1,9 @@
-#include "crosstalk/autograd/finite_check.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"

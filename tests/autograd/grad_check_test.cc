@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "tests/support/grad_cases.h"
 

@@ -1,16 +1,11 @@
 // Gradients apart from the leaves': the same bits, for several threads at once, and the leaves' own stay as they are.
-#include "crosstalk/autograd/leaf_gradients.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <thread>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"

@@ -1,8 +1,7 @@
-#include "crosstalk/autograd/ops_dropout.h"
-
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 

@@ -1,10 +1,9 @@
-#include "crosstalk/autograd/ops_elementwise.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 
+#include "crosstalk/autograd/ops.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 

@@ -1,8 +1,6 @@
-#include "crosstalk/autograd/ops_index.h"
-
 #include <gtest/gtest.h>
 
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"

@@ -1,12 +1,9 @@
-#include "crosstalk/autograd/ops_loss.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"

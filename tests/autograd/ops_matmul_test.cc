@@ -1,12 +1,9 @@
-#include "crosstalk/autograd/ops_matmul.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"

@@ -1,9 +1,8 @@
-#include "crosstalk/autograd/ops_norm.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "crosstalk/autograd/ops.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 

@@ -1,11 +1,10 @@
-#include "crosstalk/autograd/ops_reduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"

@@ -1,7 +1,6 @@
-#include "crosstalk/autograd/ops_shape.h"
-
 #include <gtest/gtest.h>
 
+#include "crosstalk/autograd/ops.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 

@@ -2,11 +2,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/runtime/op_context.h"
@@ -24,7 +20,7 @@ Tensor Random(const Shape& shape, uint32_t stream) {
   return x;
 }
 
-Tensor Rounded(const Tensor& x) {
+Tensor AsStored(const Tensor& x) {
   std::vector<uint16_t> halves(static_cast<size_t>(x.num_elements()));
   kernels::RoundToBFloat16(x.num_elements(), x.data<float>(), halves.data());
   const Tensor y = Tensor::Empty(x.shape(), DType::kFloat32);
@@ -58,7 +54,7 @@ TEST(PrecisionTest, ProductsAndTheirGradientsAreOfRoundedOperands) {
   EXPECT_EQ(CurrentContext().precision, Precision::kFloat32);
   Backward(y, dy);  // outside of the scope
 
-  const Variable exact_a(Rounded(a)), exact_b(Rounded(b)), exact_dy(Rounded(dy));
+  const Variable exact_a(AsStored(a)), exact_b(AsStored(b)), exact_dy(AsStored(dy));
   EXPECT_TRUE(testing::AllClose(Values(y.value()), Doubles(MatMul(exact_a, exact_b).value()), {kSums, 0}));
   EXPECT_TRUE(testing::AllClose(
       Values(in_a.grad()),
@@ -75,7 +71,7 @@ TEST(PrecisionTest, EveryOpThatMultipliesMatricesRounds) {
   const Tensor targets = Tensor::Zeros({24}, DType::kInt32);
   const Tensor table = Random({19, 31}, 6);
   const auto results = [&](bool rounded) {
-    const auto in = [&](const Tensor& t) { return Variable(rounded ? Rounded(t) : t); };
+    const auto in = [&](const Tensor& t) { return Variable(rounded ? AsStored(t) : t); };
     std::vector<Tensor> all = {
         MatMulAdd(in(x), in(w), Variable(bias)).value(),
         Einsum("y[j, i] = einsum(x[i, k], w[k, j])", {in(x), in(w)}).value(),
@@ -184,7 +180,7 @@ TEST(AsOperandTest, AProductByElementsReadsTheRoundedValues) {
   const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const char* const equation = "z[i, j] = einsum(x[i, j], y[i, j])";
   const Variable z = Einsum(equation, {AsOperand(Leaf(x)), Variable(y)});
-  EXPECT_EQ(Values(z.value()), Values(Einsum(equation, {Variable(Rounded(x)), Variable(y)}).value()));
+  EXPECT_EQ(Values(z.value()), Values(Einsum(equation, {Variable(AsStored(x)), Variable(y)}).value()));
 }
 
 TEST(AsOperandTest, WhatDoesNotMultiplySaysSo) {

@@ -1,14 +1,10 @@
-#include "crosstalk/autograd/recompute.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"

@@ -5,10 +5,7 @@
 #include <algorithm>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"

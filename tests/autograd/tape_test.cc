@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/failing_allocations.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 

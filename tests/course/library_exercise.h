@@ -2,12 +2,10 @@
 #pragma once
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/nn/optim/adam.h"
+#include "crosstalk/nn/optim/optimizer.h"
 #include "tests/course/exercise.h"
 
 namespace course {

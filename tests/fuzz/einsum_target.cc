@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/autograd/einsum/order.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/math.h"

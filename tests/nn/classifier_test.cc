@@ -1,11 +1,10 @@
-#include "crosstalk/nn/classifier.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

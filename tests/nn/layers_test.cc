@@ -1,4 +1,6 @@
 // The small layers: dense, embedding, norms, dropout, feed-forward, against their equations in plain loops.
+#include "crosstalk/nn/layers.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,11 +8,6 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/nn/dropout.h"
-#include "crosstalk/nn/embedding.h"
-#include "crosstalk/nn/feed_forward.h"
-#include "crosstalk/nn/linear.h"
-#include "crosstalk/nn/norm.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 

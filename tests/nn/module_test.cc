@@ -6,12 +6,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/init.h"
-#include "crosstalk/nn/linear.h"
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/layers.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 

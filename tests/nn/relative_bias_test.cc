@@ -1,11 +1,10 @@
-#include "crosstalk/nn/attention/relative_bias.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

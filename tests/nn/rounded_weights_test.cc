@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/feed_forward.h"
-#include "crosstalk/nn/linear.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/attention_cases.h"

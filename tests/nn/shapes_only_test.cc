@@ -1,11 +1,11 @@
 // Layers under OpContext::shapes_only: how many multiplications they take, and layers too large for any machine.
 #include <gtest/gtest.h>
 
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/linear.h"
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/layers.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 

@@ -1,9 +1,8 @@
-#include "crosstalk/nn/stored_parameters.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "crosstalk/nn/init.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {

@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/finite_check.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"

@@ -12,8 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/autograd/ops_dropout.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/kernels/reference/attention.h"
 #include "crosstalk/nn/attention/attention.h"

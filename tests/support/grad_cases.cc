@@ -4,15 +4,8 @@
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_dropout.h"
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_index.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_norm.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/ops.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk::testing {

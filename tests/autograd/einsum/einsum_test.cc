@@ -7,7 +7,7 @@
 #include <map>
 
 #include "crosstalk/autograd/einsum/contraction.h"
-#include "crosstalk/autograd/einsum/equation.h"
+#include "crosstalk/autograd/einsum/order.h"
 #include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"

@@ -4,13 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/embedding.h"
-#include "crosstalk/nn/feed_forward.h"
-#include "crosstalk/nn/linear.h"
-#include "crosstalk/nn/norm.h"
+#include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 

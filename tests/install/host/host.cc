@@ -1,5 +1,5 @@
 // A program that has a nn/module.h of its own on its include path, before all others.
-#include <crosstalk/nn/linear.h>
+#include <crosstalk/nn/layers.h>
 
 #include <cstdio>
 

@@ -11,7 +11,7 @@
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"

@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/state_dict.h"
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

@@ -9,7 +9,7 @@
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/grad_check.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/messages.h"

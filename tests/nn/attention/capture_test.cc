@@ -1,11 +1,10 @@
-#include "crosstalk/nn/attention/capture.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <optional>
 #include <vector>
 
+#include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/attention_cases.h"
 

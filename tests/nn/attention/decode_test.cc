@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "tests/support/attention_cases.h"
 

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/grad_check.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/config_fields.h"

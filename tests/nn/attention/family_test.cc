@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/projections.h"

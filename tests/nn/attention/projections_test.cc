@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/ops.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {

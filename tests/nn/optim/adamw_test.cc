@@ -1,11 +1,10 @@
-#include "crosstalk/nn/optim/adamw.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 

@@ -1,11 +1,10 @@
-#include "crosstalk/nn/optim/clipping.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 

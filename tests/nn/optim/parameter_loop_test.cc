@@ -1,5 +1,3 @@
-#include "crosstalk/nn/optim/parameter_loop.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "crosstalk/nn/optim/adafactor.h"
-#include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/nn/optim/lamb.h"
+#include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

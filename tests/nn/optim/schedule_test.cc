@@ -1,10 +1,9 @@
-#include "crosstalk/nn/optim/schedule.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
