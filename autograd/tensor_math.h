@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "crosstalk/kernels/gemm/gemm.h"
-#include "crosstalk/kernels/operand.h"
+#include "crosstalk/kernels/gemm/operand.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"

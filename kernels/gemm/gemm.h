@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "crosstalk/kernels/operand.h"
+#include "crosstalk/kernels/gemm/operand.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/visibility.h"
 
