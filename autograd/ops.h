@@ -10,7 +10,7 @@
 #include "crosstalk/autograd/tensor_math.h"  // KeepDims
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/kernels/gemm/gemm.h"
-#include "crosstalk/kernels/rotary.h"
+#include "crosstalk/kernels/heads.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/visibility.h"
 

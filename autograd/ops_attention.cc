@@ -6,7 +6,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/attention/attention.h"
-#include "crosstalk/kernels/attention/mixings.h"
+#include "crosstalk/kernels/attention/call.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"

@@ -2,7 +2,6 @@
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
-#include "crosstalk/kernels/relu.h"
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {

@@ -5,9 +5,8 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tensor_math.h"
-#include "crosstalk/kernels/embedding.h"
-#include "crosstalk/kernels/reduce.h"
-#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/kernels/copy.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 

@@ -6,7 +6,7 @@
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
-#include "crosstalk/kernels/reduce.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"

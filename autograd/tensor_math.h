@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "crosstalk/kernels/gemm/gemm.h"
-#include "crosstalk/kernels/gemm/operand.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "crosstalk/kernels/convolution.h"
+#include "crosstalk/kernels/heads.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "hwy/highway.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "crosstalk/kernels/strided_loop.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -1,10 +1,7 @@
-#include "crosstalk/kernels/cross_entropy.h"
-
 #include <algorithm>
 #include <cmath>
 
-#include "crosstalk/kernels/reduce.h"
-#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -1,7 +1,7 @@
-#include "crosstalk/kernels/dropout.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "crosstalk/kernels/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/dropout.cc"

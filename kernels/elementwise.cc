@@ -6,11 +6,11 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/elementwise.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/functions-inl.h"
 #include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/kernels/simd-inl.h"
-#include "crosstalk/kernels/strided_loop.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"

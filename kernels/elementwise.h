@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/shape.h"
 
 namespace crosstalk::kernels {
@@ -61,5 +63,26 @@ void Binary(BinaryOp op, const Shape& shape, const T* a, const Strides& strides_
 template <typename T>
 void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const uint8_t* mask,
                 const Strides& strides_mask, T value, T* y);
+
+// The rectifier and its gradient, which needs to know of each element no more than its sign: one bit.
+
+// Bytes of the signs of `count` elements.
+inline int64_t SignBytes(int64_t count) { return CeilDivide<int64_t>(count, 8); }
+
+// y[i] = max(x[i], 0), NaN where x[i] is; bit i % 8 of positive[i / 8] says whether x[i] > 0. Threaded. T is float or
+// double.
+template <typename T>
+void Relu(int64_t count, const T* x, T* y, uint8_t* positive);
+
+// dx[i] = dy[i] where bit i is set, else 0.
+template <typename T>
+void ReluGradient(int64_t count, const uint8_t* positive, const T* dy, T* dx);
+
+// Dropout whose mask is a pure function of (key, element index), so that nothing is stored for the backward pass.
+
+// y[i] = Uniform(key, i) < rate ? 0 : x[i] / (1 - rate), with runtime/random.h's Uniform, bit for bit.
+// The gradient is the same function of dy. 0 ≤ rate < 1. y may be x.
+template <typename T>
+void Dropout(int64_t count, double rate, const RandomKey& key, const T* x, T* y);
 
 }  // namespace crosstalk::kernels

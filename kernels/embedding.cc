@@ -1,6 +1,6 @@
-#include "crosstalk/kernels/embedding.h"
-
 #include <algorithm>
+
+#include "crosstalk/kernels/copy.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/embedding.cc"

@@ -1,7 +1,7 @@
-#include "crosstalk/kernels/head_convolution.h"
-
 #include <algorithm>
 #include <vector>
+
+#include "crosstalk/kernels/heads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/head_convolution.cc"

@@ -1,6 +1,6 @@
-#include "crosstalk/kernels/norm.h"
-
 #include <algorithm>
+
+#include "crosstalk/kernels/rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/norm.cc"

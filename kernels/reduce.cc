@@ -1,6 +1,6 @@
-#include "crosstalk/kernels/reduce.h"
-
 #include <algorithm>
+
+#include "crosstalk/kernels/rows.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/reduce.cc"

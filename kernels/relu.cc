@@ -1,6 +1,6 @@
-#include "crosstalk/kernels/relu.h"
-
 #include <algorithm>
+
+#include "crosstalk/kernels/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/relu.cc"

@@ -1,7 +1,6 @@
-#include "crosstalk/kernels/rotary.h"
-
 #include <numbers>
 
+#include "crosstalk/kernels/heads.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -7,8 +7,7 @@
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/gemm/gemm.h"
-#include "crosstalk/kernels/gemm/interleaved.h"
-#include "crosstalk/kernels/reduce.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 

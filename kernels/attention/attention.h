@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/attention/call.h"
-#include "crosstalk/kernels/gemm/operand.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -11,9 +11,9 @@
 #define CROSSTALK_ATTENTION_BACKWARD_INL_H_
 #endif
 
-#include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/backward_pairs-inl.h"
 #include "crosstalk/kernels/attention/backward_steps-inl.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();

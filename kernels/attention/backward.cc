@@ -17,10 +17,8 @@
 // In bfloat16 (pairs-inl.h) K, V and the kept rows are half as large. The sums of dK and dV are float;
 // the tiles between products are float where something but a product reads them, else pairs.
 #include "crosstalk/kernels/attention/attention.h"
-#include "crosstalk/kernels/attention/backward_buffers.h"
-#include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/plan.h"
-#include "crosstalk/kernels/attention/strip_scratch.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/kernels/simd.h"
 
 namespace crosstalk::kernels {

@@ -1,5 +1,5 @@
 // The fused attention, backward, in float.
-#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/backward_float.cc"

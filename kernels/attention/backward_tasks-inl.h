@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "crosstalk/kernels/attention/backward-inl.h"
-#include "crosstalk/kernels/attention/backward_buffers.h"
-#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/strip_backward-inl.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
-#include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/logits-inl.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -14,7 +14,7 @@
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
 #include "crosstalk/kernels/philox-inl.h"
-#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/kernels/rows.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -12,11 +12,11 @@
 #include <array>
 #include <vector>
 
-#include "crosstalk/kernels/attention/forward_scratch.h"
 #include "crosstalk/kernels/attention/logits-inl.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
-#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/strip_forward-inl.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -17,10 +17,8 @@
 // In bfloat16 (pairs-inl.h) K, V and the kept W are half as large; J, L and W at work stay in float and are
 // rounded and paired on their way to a product, and U leaves its mixing in pairs.
 #include "crosstalk/kernels/attention/attention.h"
-#include "crosstalk/kernels/attention/forward_scratch.h"
-#include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/plan.h"
-#include "crosstalk/kernels/attention/strip_scratch.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/kernels/simd.h"
 
 namespace crosstalk::kernels {

@@ -1,5 +1,5 @@
 // The fused attention, forward, in bfloat16, widened to float.
-#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/forward_widened.cc"

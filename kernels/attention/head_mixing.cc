@@ -1,4 +1,4 @@
-#include "crosstalk/kernels/attention/head_mixing.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 #define CROSSTALK_ATTENTION_COMPILES_MIX_HEADS
 

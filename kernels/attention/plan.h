@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/attention/attention.h"
-#include "crosstalk/kernels/attention/mixings.h"
+#include "crosstalk/kernels/attention/call.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/runtime/math.h"
 
@@ -170,5 +170,52 @@ inline int64_t OwnRows(int64_t rows, int threads) {
   constexpr int64_t kLeastOwn = 4;  // of a thread: with fewer the threads' last rows would end far apart
   return rows >= kLeastOwn * threads ? rows / threads * threads : 0;
 }
+
+// The two passes of the fused attention on what multiplies its operands, one function and one source file each, so that
+// they compile beside each other: in float; in pairs of bfloat16 that are widened to float; and in dot products of such
+// pairs, of which only targets that have the instruction know. All are run on the SIMD target in use.
+
+struct ForwardPass {
+  const AttentionPlan& plan;
+  const AttentionCall& call;
+  const Rows& O;
+  const SoftmaxStats& stats;
+  void* workspace;
+  int threads;
+};
+void ForwardInFloat(const ForwardPass& pass);
+void ForwardWidened(const ForwardPass& pass);
+void ForwardInDotProducts(const ForwardPass& pass);
+
+struct BackwardPass {
+  const AttentionPlan& plan;
+  const AttentionCall& call;
+  const ConstRows& O;
+  const SoftmaxStats& stats;
+  const ConstRows& dO;
+  const AttentionGradients& out;
+  void* workspace;
+  int threads;
+};
+void BackwardInFloat(const BackwardPass& pass);
+void BackwardWidened(const BackwardPass& pass);
+void BackwardInDotProducts(const BackwardPass& pass);
+
+// One static head mixing alone, on a tile that stays in the cache: the fused attention's own loops without what
+// surrounds them there, so that their speed and their results can be looked at by themselves.
+
+// `plan` is of a shape that has P_l[h_k, h] and at least as many queries as a tile has rows. It says how tiles lie:
+// element (head k, query q, position j) at k · plan.pitch + q · kChunk + j. All arrays are aligned to 64 bytes.
+
+// P_l[h_k, h], and its transpose, in the order in which the loops read them: h_k·h floats.
+void PackHeadMixing(const AttentionPlan& plan, const float* P_l, float* packed);
+void PackHeadMixingTransposed(const AttentionPlan& plan, const float* P_l, float* packed);
+
+// L[h] = J[h_k]·P_l, both tiles.
+void MixTileHeads(const AttentionPlan& plan, const float* packed, const float* J, float* L);
+
+// dJ[h_k] = dL[h]·P_lᵀ, and dP_l[h_k, h] += J·dL, still in partial sums: dP_l[h_k, h, kPartialSums].
+void MixTileHeadsBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL,
+                          float* dJ, float* dP_l);
 
 }  // namespace crosstalk::kernels

@@ -24,9 +24,9 @@
 
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/bfloat16-inl.h"
-#include "crosstalk/kernels/flush_subnormals.h"
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/simd.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 

@@ -13,7 +13,7 @@
 #include "crosstalk/kernels/attention/elements-inl.h"
 #include "crosstalk/kernels/attention/pack-inl.h"
 #include "crosstalk/kernels/attention/products-inl.h"
-#include "crosstalk/kernels/attention/strip_scratch.h"
+#include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/kernels/convolution-inl.h"
 #include "crosstalk/runtime/math.h"
 #include "hwy/highway.h"

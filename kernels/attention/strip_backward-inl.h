@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "crosstalk/kernels/attention/backward_tile-inl.h"
-#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/strip-inl.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -9,7 +9,7 @@
 
 #include <utility>
 
-#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/strip-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "crosstalk/kernels/flush_subnormals.h"
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 
 #if defined(__x86_64__) && defined(__linux__)

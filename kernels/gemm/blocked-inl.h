@@ -19,7 +19,6 @@
 
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
-#include "crosstalk/kernels/gemm/pack_buffer.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

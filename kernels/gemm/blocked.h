@@ -2,9 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
 
@@ -39,4 +43,41 @@ struct GemmWorkspace {
 
   int64_t OfTasks(int64_t threads) const { return task * std::min(threads, packing_tasks); }
 };
+
+// The products that gemm.cc chooses among, by what multiplies their operands: one source file each, so
+// that they compile beside each other. Run on the SIMD target in use, which is settled.
+
+void ProductOfElements(const GemmArguments<float>& g);
+void ProductOfElements(const GemmArguments<double>& g);
+GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g, int threads);
+GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g, int threads);
+
+// Of pairs rounded to bfloat16: widened to float, in dot products where the target has them, in matrix tiles.
+void ProductOfWidened(const GemmArguments<float>& g);
+void ProductOfDotProducts(const GemmArguments<float>& g);
+void ProductOfTiles(const GemmArguments<float>& g);
+GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g, int threads);
+GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g, int threads);
+GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g, int threads);
+
+// Working memory of a product.
+
+// On the stack where little is needed, else from the pool that tensors come from.
+template <typename T>
+class PackBuffer {
+ public:
+  explicit PackBuffer(int64_t elements) : storage_(FromPool(elements)) {}
+  T* data() { return storage_ == nullptr ? stack_ : static_cast<T*>(storage_->data()); }
+
+  // Null where the stack has room.
+  static std::shared_ptr<Storage> FromPool(int64_t elements) {
+    return elements <= kOnStack ? nullptr : Storage::Allocate(static_cast<size_t>(elements) * sizeof(T));
+  }
+
+ private:
+  static constexpr int64_t kOnStack = 16384 / int64_t{sizeof(T)};
+  alignas(kAlignment) T stack_[kOnStack];
+  std::shared_ptr<Storage> storage_;
+};
+
 }  // namespace crosstalk::kernels

@@ -1,5 +1,5 @@
 // Products in float: product-inl.h.
-#include "crosstalk/kernels/gemm/products.h"
+#include "crosstalk/kernels/gemm/blocked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/elements_float.cc"

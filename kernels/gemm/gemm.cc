@@ -8,8 +8,6 @@
 
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/blocked.h"
-#include "crosstalk/kernels/gemm/pack_buffer.h"
-#include "crosstalk/kernels/gemm/products.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"

@@ -3,15 +3,48 @@
 // peer that `crosstalk bench` measures it against and an oracle of its tests; nothing here needs it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 
-#include "crosstalk/kernels/gemm/operand.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// An operand of matrix products as it lies in memory.
 namespace kernels {
+
+// Elements of T, float or double, or floats rounded to bfloat16; rows are `stride` elements apart.
+template <typename T>
+class Operand {
+ public:
+  Operand() = default;
+  Operand(const T* data, int64_t row_stride) : stride(row_stride), data_(data) {}
+  Operand(const uint16_t* data, int64_t row_stride) requires std::same_as<T, float>
+      : stride(row_stride), data_(data), is_bfloat16_(true) {}
+
+  bool is_bfloat16() const { return is_bfloat16_; }
+  const T* data() const { return static_cast<const T*>(data_); }  // unless is_bfloat16
+  const uint16_t* bfloat16() const { return static_cast<const uint16_t*>(data_); }
+  // use(elements), of the type that they have.
+  template <class Use>
+  decltype(auto) Visit(const Use& use) const {
+    return is_bfloat16_ ? use(bfloat16()) : use(data());
+  }
+  // The operand that begins so many elements further on.
+  Operand operator+(int64_t elements) const {
+    Operand moved = *this;
+    moved.data_ = is_bfloat16_ ? static_cast<const void*>(bfloat16() + elements) : data() + elements;
+    return moved;
+  }
+
+  int64_t stride = 0;
+
+ private:
+  const void* data_ = nullptr;
+  bool is_bfloat16_ = false;
+};
 
 enum class Transpose { kNo, kYes };
 // Whether k may be cut where it is long and C is small, so that several threads have something to do. By the shape
@@ -52,3 +85,29 @@ int64_t GemmPackedFloats(int64_t k, int64_t n);
 
 }  // namespace kernels
 }  // namespace crosstalk
+
+namespace crosstalk::kernels {
+
+// Batch-interleaved small matrix products, one for each lane of a vector: where the batch dimension of a contraction is
+// the contiguous one in memory, transposing it away would cost more than the products.
+
+// c[r, j, l] = Σ_k a[r, k, l] · b[k, j, l]. Lanes l are contiguous in all three; the other strides are in elements.
+template <typename T>
+struct InterleavedGemmArguments {
+  int64_t rows = 0, columns = 0, inner = 0, lanes = 0;
+  const T* a = nullptr;
+  int64_t a_row = 0, a_inner = 0;
+  const T* b = nullptr;
+  int64_t b_inner = 0, b_column = 0;
+  T* c = nullptr;
+  int64_t c_row = 0, c_column = 0;
+  Precision precision = Precision::kFloat32;  // in float: what a and b are rounded to
+};
+
+// One such product for each i, at a + offsets_a[i], b + offsets_b[i], c + offsets_c[i]; no two c overlap. inner ≥ 1.
+// Threaded over products, blocks of lanes and blocks of rows; each sum runs over k in order. T is float or double.
+template <typename T>
+void InterleavedGemmBatched(const InterleavedGemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
+                            std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c);
+
+}  // namespace crosstalk::kernels

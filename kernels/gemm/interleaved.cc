@@ -1,6 +1,6 @@
-#include "crosstalk/kernels/gemm/interleaved.h"
-
 #include <algorithm>
+
+#include "crosstalk/kernels/gemm/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/interleaved.cc"

@@ -13,9 +13,9 @@
 #include <cstring>
 
 #include "crosstalk/kernels/bfloat16-inl.h"
-#include "crosstalk/kernels/flush_subnormals.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 

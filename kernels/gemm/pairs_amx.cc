@@ -1,5 +1,5 @@
 // Products of pairs of bfloat16 in matrix tiles, the processor's or their model: amx_microkernel-inl.h.
-#include "crosstalk/kernels/gemm/products.h"
+#include "crosstalk/kernels/gemm/blocked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_amx.cc"

@@ -1,6 +1,6 @@
 // Products of pairs of bfloat16 by the instruction for their dot products: product-inl.h.
 #include "crosstalk/kernels/bfloat16.h"
-#include "crosstalk/kernels/gemm/products.h"
+#include "crosstalk/kernels/gemm/blocked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_dot_product.cc"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/kernels/rows.h"
 
 namespace crosstalk::kernels::reference {
 

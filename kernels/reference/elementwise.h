@@ -1,11 +1,17 @@
-// The elementwise functions on one value: what kernels/elementwise.h computes for whole arrays.
+// Elementwise functions, dropout, look-ups and matrix products as plain loops: the specification of the kernels of
+// these names.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk::kernels::reference {
+
+// The elementwise functions on one value: what kernels/elementwise.h computes for whole arrays.
 
 template <typename T>
 T Unary(UnaryOp f, T x) {
@@ -70,6 +76,52 @@ T Binary(BinaryOp op, T a, T b) {
       return a / b;
   }
   return a;
+}
+
+// Dropout by runtime/random.h's Uniform, one element at a time.
+
+template <typename T>
+void Dropout(int64_t count, double rate, const RandomKey& key, const T* x, T* y) {
+  for (int64_t i = 0; i < count; ++i) {
+    const bool dropped = static_cast<double>(Uniform(key, static_cast<uint64_t>(i))) < rate;
+    y[i] = dropped ? T(0) : x[i] * static_cast<T>(1 / (1 - rate));
+  }
+}
+
+// Rows gathered from a table, and row gradients added back, in the order of i.
+
+template <typename T>
+void GatherRows(int64_t count, int64_t cols, const T* table, const int32_t* ids, T* y) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = 0; j < cols; ++j) y[i * cols + j] = table[ids[i] * cols + j];
+  }
+}
+
+template <typename T>
+void ScatterAddRows(int64_t count, int64_t cols, const int32_t* ids, const T* dy, T* dtable) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (ids[i] < 0) continue;
+    for (int64_t j = 0; j < cols; ++j) dtable[ids[i] * cols + j] += dy[i * cols + j];
+  }
+}
+
+// Matrix products as three plain loops.
+
+template <typename T>
+void Gemm(const GemmArguments<T>& g) {
+  const T *a = g.a.data(), *b = g.b.data();
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      T sum = 0;
+      for (int64_t p = 0; p < g.k; ++p) {
+        const T x = g.transpose_a == Transpose::kYes ? a[p * g.a.stride + i] : a[i * g.a.stride + p];
+        const T y = g.transpose_b == Transpose::kYes ? b[j * g.b.stride + p] : b[p * g.b.stride + j];
+        sum += x * y;
+      }
+      T& c = g.c[i * g.ldc + j];
+      c = g.alpha * sum + (g.beta == T(0) ? T(0) : g.beta * c) + (g.bias == nullptr ? T(0) : g.bias[j]);
+    }
+  }
 }
 
 }  // namespace crosstalk::kernels::reference

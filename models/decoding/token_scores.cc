@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/math.h"

@@ -9,7 +9,7 @@
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops.h"
-#include "crosstalk/kernels/attention/mixings.h"
+#include "crosstalk/kernels/attention/call.h"
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/attention/projections.h"

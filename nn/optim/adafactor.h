@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "crosstalk/kernels/optimizer_options.h"
+#include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"
 

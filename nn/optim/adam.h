@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/optimizer_options.h"
+#include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"

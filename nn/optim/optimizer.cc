@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/kernels/reduce.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"

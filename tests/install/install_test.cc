@@ -185,8 +185,7 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
         "share/fish/vendor_completions.d/crosstalk.fish"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
-  for (const char* path :
-       {"models/crosstalk.h", "kernels/softmax.h", "kernels/simd-inl.h", "autograd/einsum/order.h"}) {
+  for (const char* path : {"models/crosstalk.h", "kernels/rows.h", "kernels/simd-inl.h", "autograd/einsum/order.h"}) {
     EXPECT_TRUE(fs::exists(source_ + "/" + path)) << path;
     EXPECT_FALSE(fs::exists(fs::path(stage) / "opt/crosstalk/include/crosstalk" / path)) << path;
   }

@@ -1,6 +1,5 @@
-#include "crosstalk/kernels/cross_entropy.h"
-
-#include "crosstalk/kernels/reference/cross_entropy.h"
+#include "crosstalk/kernels/reference/rows.h"
+#include "crosstalk/kernels/rows.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -1,6 +1,5 @@
-#include "crosstalk/kernels/dropout.h"
-
-#include "crosstalk/kernels/reference/dropout.h"
+#include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/kernels/reference/elementwise.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -1,6 +1,5 @@
-#include "crosstalk/kernels/embedding.h"
-
-#include "crosstalk/kernels/reference/embedding.h"
+#include "crosstalk/kernels/copy.h"
+#include "crosstalk/kernels/reference/elementwise.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -1,5 +1,4 @@
-#include "crosstalk/kernels/head_convolution.h"
-
+#include "crosstalk/kernels/heads.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -1,6 +1,5 @@
-#include "crosstalk/kernels/norm.h"
-
-#include "crosstalk/kernels/reference/norm.h"
+#include "crosstalk/kernels/reference/rows.h"
+#include "crosstalk/kernels/rows.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

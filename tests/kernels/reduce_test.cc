@@ -1,8 +1,7 @@
-#include "crosstalk/kernels/reduce.h"
-
 #include <cmath>
 
-#include "crosstalk/kernels/reference/reduce.h"
+#include "crosstalk/kernels/reference/rows.h"
+#include "crosstalk/kernels/rows.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

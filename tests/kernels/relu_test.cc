@@ -1,5 +1,4 @@
-#include "crosstalk/kernels/relu.h"
-
+#include "crosstalk/kernels/elementwise.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -1,6 +1,5 @@
-#include "crosstalk/kernels/softmax.h"
-
-#include "crosstalk/kernels/reference/softmax.h"
+#include "crosstalk/kernels/reference/rows.h"
+#include "crosstalk/kernels/rows.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

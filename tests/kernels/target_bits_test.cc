@@ -5,12 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/cross_entropy.h"
 #include "crosstalk/kernels/elementwise.h"
-#include "crosstalk/kernels/norm.h"
 #include "crosstalk/kernels/optimizer_step.h"
-#include "crosstalk/kernels/reduce.h"
-#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"

@@ -5,7 +5,7 @@
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/kernels/attention/head_mixing.h"
+#include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/rows.h"
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/kernels/softmax.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"

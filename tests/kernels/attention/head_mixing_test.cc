@@ -1,11 +1,10 @@
-#include "crosstalk/kernels/attention/head_mixing.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"

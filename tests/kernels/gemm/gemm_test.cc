@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "crosstalk/kernels/gemm/openblas.h"
-#include "crosstalk/kernels/reference/gemm.h"
+#include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"

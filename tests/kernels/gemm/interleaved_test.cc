@@ -1,5 +1,4 @@
-#include "crosstalk/kernels/gemm/interleaved.h"
-
+#include "crosstalk/kernels/gemm/gemm.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
 

@@ -6,7 +6,7 @@
 
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/gemm.h"
-#include "crosstalk/kernels/reference/gemm.h"
+#include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
