@@ -67,7 +67,7 @@
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/pair_encoding.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/text_inputs.h"
 #include "crosstalk/models/training/checkpoint.h"

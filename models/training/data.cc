@@ -6,9 +6,9 @@
 
 #include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/text/character_tokenizer.h"
-#include "crosstalk/models/text/puzzles/puzzles.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/puzzles.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/runtime/check.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/text/puzzles/puzzles.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/puzzles.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"

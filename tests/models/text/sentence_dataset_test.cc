@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

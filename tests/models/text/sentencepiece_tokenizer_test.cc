@@ -15,8 +15,8 @@
 
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
-#include "crosstalk/models/text/stories/story_writer.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/story_writer.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"

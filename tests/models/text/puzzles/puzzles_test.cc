@@ -1,4 +1,4 @@
-#include "crosstalk/models/text/puzzles/puzzles.h"
+#include "crosstalk/models/text/synthetic/puzzles.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 
 #include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/text/stories/story_entropy_bound.h"
-#include "crosstalk/models/text/stories/story_words.h"
-#include "crosstalk/models/text/stories/story_writer.h"
+#include "crosstalk/models/text/synthetic/story_entropy_bound.h"
+#include "crosstalk/models/text/synthetic/story_words.h"
+#include "crosstalk/models/text/synthetic/story_writer.h"
 #include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {

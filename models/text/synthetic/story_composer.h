@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/text/stories/story_writer.h"
+#include "crosstalk/models/text/synthetic/story_writer.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "crosstalk/models/text/stories/story_writer.h"
+#include "crosstalk/models/text/synthetic/story_writer.h"
 #include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {

@@ -1,7 +1,7 @@
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
 
-#include "crosstalk/models/text/stories/story_entropy_bound.h"
-#include "crosstalk/models/text/stories/story_writer.h"
+#include "crosstalk/models/text/synthetic/story_entropy_bound.h"
+#include "crosstalk/models/text/synthetic/story_writer.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -1,11 +1,11 @@
-#include "crosstalk/models/text/stories/story_writer.h"
+#include "crosstalk/models/text/synthetic/story_writer.h"
 
 #include <algorithm>
 #include <array>
 
 #include "crosstalk/models/text/example_key.h"
-#include "crosstalk/models/text/stories/story_composer.h"
-#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/models/text/synthetic/story_composer.h"
+#include "crosstalk/models/text/synthetic/story_words.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

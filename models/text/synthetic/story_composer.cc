@@ -1,8 +1,8 @@
-#include "crosstalk/models/text/stories/story_composer.h"
+#include "crosstalk/models/text/synthetic/story_composer.h"
 
 #include <array>
 
-#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/models/text/synthetic/story_words.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 

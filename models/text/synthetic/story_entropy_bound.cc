@@ -1,9 +1,9 @@
-#include "crosstalk/models/text/stories/story_entropy_bound.h"
+#include "crosstalk/models/text/synthetic/story_entropy_bound.h"
 
 #include <algorithm>
 #include <string>
 
-#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/models/text/synthetic/story_words.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 

@@ -1,4 +1,4 @@
-#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/models/text/synthetic/story_words.h"
 
 #include <array>
 
