@@ -11,7 +11,7 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/t5/t5.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"

@@ -18,7 +18,7 @@
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/optim/adam.h"

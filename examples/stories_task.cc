@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/models/text/synthetic/story_writer.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"

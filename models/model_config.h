@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "crosstalk/models/model_options.h"
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/init.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/transformer.h"

@@ -8,7 +8,7 @@
 
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/published_inputs.h"
-#include "crosstalk/models/text/text_kind.h"
+#include "crosstalk/models/text/text_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/text.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/tasks/scored_rows.h"
+#include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"

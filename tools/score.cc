@@ -8,10 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/tasks/benchmark_average.h"
-#include "crosstalk/models/tasks/prediction_files.h"
-#include "crosstalk/models/tasks/scored_rows.h"
-#include "crosstalk/models/tasks/squad_score.h"
+#include "crosstalk/models/tasks/scores.h"
+#include "crosstalk/models/tasks/squad.h"
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "crosstalk/models/text/pair_encoding.h"
-#include "crosstalk/models/text/text_kind.h"
+#include "crosstalk/models/text/encoding.h"
+#include "crosstalk/models/text/text_file.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"

@@ -8,7 +8,7 @@
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/types.h"
 #include "crosstalk/nn/layers.h"

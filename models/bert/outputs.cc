@@ -8,8 +8,7 @@
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/published_inputs.h"
-#include "crosstalk/models/text/blanks.h"
-#include "crosstalk/models/text/pair_encoding.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 

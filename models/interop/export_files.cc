@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "crosstalk/models/interop/export_weights.h"
-#include "crosstalk/models/text/tokenizer_comparison.h"
+#include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

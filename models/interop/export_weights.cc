@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "crosstalk/models/interop/published_config.h"
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/text.h"

@@ -11,7 +11,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/text/tokenizer_comparison.h"
+#include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/state_dict.h"

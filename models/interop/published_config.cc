@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "crosstalk/models/tasks/best_span.h"
+#include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"

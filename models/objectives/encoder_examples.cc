@@ -8,8 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "crosstalk/models/text/example_key.h"
-#include "crosstalk/models/text/permutation.h"
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -8,8 +8,8 @@
 
 #include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/masked_lm.h"
-#include "crosstalk/models/text/example_key.h"
-#include "crosstalk/models/text/sentence_dataset.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sentences.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -15,7 +15,6 @@
 #include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"

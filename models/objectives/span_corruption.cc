@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "crosstalk/models/objectives/rounding.h"
-#include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

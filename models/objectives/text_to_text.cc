@@ -7,7 +7,7 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/token_rows.h"
-#include "crosstalk/models/tasks/mixture.h"
+#include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "crosstalk/models/tasks/task.h"
+#include "crosstalk/runtime/visibility.h"
+
 namespace crosstalk {
 
 // The class of an answer that is none of the task's labels.
@@ -35,5 +38,19 @@ std::vector<double> AverageRanks(std::span<const double> values);
 
 // Pearson of the ranks. NaN where a side is constant or has a NaN.
 double Spearman(std::span<const double> x, std::span<const double> y);
+
+}  // namespace crosstalk
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// The best answer to a task without reading it: a model must beat it to have learnt anything.
+
+struct ConstantAnswer {
+  std::vector<TaskPrediction> predictions;
+  std::vector<Metric> measures;  // of these
+};
+// Of all constant answers to the rows the one whose MainScore is the highest: each label, each place among the choices,
+// the mean number, no answer.
+ConstantAnswer BestConstantAnswer(const TaskType& task, const std::vector<TaskRow>& rows);
 
 }  // namespace crosstalk

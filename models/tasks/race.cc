@@ -1,8 +1,11 @@
 #include "crosstalk/models/tasks/race.h"
 
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "crosstalk/models/tasks/measures.h"
+#include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/models/tasks/text_to_text.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -130,6 +133,23 @@ std::vector<TaskPrediction> ReadRacePredictions(const TaskType&, const std::stri
   PredictionList predictions(path, rows);
   for (const auto& [id, letter] : letters.AsObject()) predictions.Add(id, StringOf(letter, path, id), "the object");
   return predictions.Take();
+}
+
+std::vector<Metric> ScoreRace(const TaskType& type, const std::vector<TaskRow>& rows,
+                              const std::vector<TaskPrediction>& predictions) {
+  const ScoredClasses all = ClassesOf(type, rows, predictions);
+  std::vector<Metric> measures = {{"accuracy", Accuracy(all.targets, all.answers)}};
+  for (const char* school : {"middle", "high"}) {
+    ScoredClasses of_school;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].group != school) continue;
+      of_school.targets.push_back(all.targets[i]);
+      of_school.answers.push_back(all.answers[i]);
+    }
+    if (of_school.targets.empty()) continue;
+    measures.push_back({std::string("accuracy_") + school, Accuracy(of_school.targets, of_school.answers)});
+  }
+  return measures;
 }
 
 }  // namespace crosstalk

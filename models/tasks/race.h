@@ -21,4 +21,11 @@ std::vector<TaskFile> WriteRace(const TaskType& type, const std::vector<TaskRow>
 std::vector<TaskPrediction> ReadRacePredictions(const TaskType& type, const std::string& path,
                                                 const std::vector<TaskRow>& rows);
 
+// Scores of RACE, as shares of 1.
+
+// "accuracy" of all questions, and of those of each school there is (the rows' group): "accuracy_middle",
+// "accuracy_high".
+std::vector<Metric> ScoreRace(const TaskType& type, const std::vector<TaskRow>& rows,
+                              const std::vector<TaskPrediction>& predictions);
+
 }  // namespace crosstalk

@@ -10,10 +10,23 @@
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// The built-in corpora: what is read where no text is given.
+
+// Stories are those of stories/synthetic_corpus.h; the others are the puzzles of puzzles/puzzles.h.
+enum class CorpusKind { kStories, kRetrieval, kCopying, kLetterBlocks };
+template <>
+struct EnumNames<CorpusKind> {
+  static constexpr EnumName<CorpusKind> kTable[] = {{CorpusKind::kStories, "stories"},
+                                                    {CorpusKind::kRetrieval, "retrieval"},
+                                                    {CorpusKind::kCopying, "copying"},
+                                                    {CorpusKind::kLetterBlocks, "letter-blocks"}};
+};
 
 // A chunk's tokens, each with its bytes in `text`, which begins with the chunk.
 struct ChunkLocation {

@@ -4,10 +4,53 @@
 #include <limits>
 #include <utility>
 
-#include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
+
+int64_t PermutedIndex(int64_t index, int64_t count, const RandomKey& key) {
+  CROSSTALK_CHECK(index >= 0 && index < count && count <= int64_t{1} << 62, "permutation: index ", index, " of ",
+                  count);
+  int half = 1;  // bits of each half
+  while (half < 31 && int64_t{1} << (2 * half) < count) ++half;
+  const uint64_t mask = (uint64_t{1} << half) - 1;
+  auto value = static_cast<uint64_t>(index);
+  do {
+    uint64_t left = value >> half, right = value & mask;
+    for (uint64_t round = 0; round < 4; ++round) {
+      const uint64_t mixed = key.Block((round << 32) | right)[0] & mask;
+      const uint64_t next = left ^ mixed;
+      left = right;
+      right = next;
+    }
+    value = (left << half) | right;
+  } while (value >= static_cast<uint64_t>(count));
+  return static_cast<int64_t>(value);
+}
+
+SegmentSampler::SegmentSampler(const TextSource& source, int64_t count, int64_t bytes)
+    : source_(source), count_(count), bytes_(bytes), stride_(bytes) {
+  CROSSTALK_CHECK(count >= 1 && bytes >= 1, "sample: ", count, " segments of ", bytes,
+                  " bytes; both must be at least 1");
+  if (!source.num_bytes()) return;
+  const int64_t total = std::max<int64_t>(1, *source.num_bytes());
+  bytes_ = std::min(bytes, total);
+  count_ = std::min(count, (total + bytes_ - 1) / bytes_);
+  stride_ = std::max<int64_t>(1, total / count_);
+}
+
+SegmentSampler SegmentSampler::Covering(const TextSource& source, int64_t bytes, int64_t most_bytes) {
+  const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), most_bytes);
+  return SegmentSampler(source, std::max<int64_t>(1, CeilDivide(wanted, bytes)), bytes);
+}
+
+bool SegmentSampler::Next(std::string* text) {
+  if (next_ == count_) return false;
+  *text = source_.ReadSegment(0, next_++, stride_, bytes_, TextSource::Order::kSequential);
+  return true;
+}
+
 namespace {
 
 constexpr int64_t kSamples = 8;  // segments that bytes_per_token is measured on

@@ -1,16 +1,56 @@
 // ChunkDataset: example index to raw tokens, as a pure function of (seed, index), over a TextSource of any size.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
+
+// A key of random numbers for one example: independent of those of all other examples and purposes.
+
+inline RandomKey ExampleKey(uint64_t seed, std::string_view purpose, int64_t example) {
+  const std::array<uint32_t, 4> words = RandomKey{seed, StreamId(purpose), 0}.Block(static_cast<uint64_t>(example));
+  return RandomKey{(uint64_t{words[0]} << 32) | words[1], words[2], words[3]};
+}
+
+// A random order of 0 … count-1 that is computed one place at a time, so it takes no memory whatever the count.
+
+// The number at place `index` of a permutation of 0 … count-1 that the key chooses: a Feistel network of four rounds on
+// the next power of four, walked until it falls below count. 0 ≤ index < count ≤ 2^62.
+int64_t PermutedIndex(int64_t index, int64_t count, const RandomKey& key);
+
+// A sample of a text, evenly spread: for training a tokenizer, measuring, and telling corpora apart.
+
+// `count` segments of at least `bytes` bytes, evenly spread over the source, or as many as cover it where fewer do;
+// the first ones of a source without an end. A pure function of its arguments.
+class SegmentSampler {
+ public:
+  static constexpr int64_t kEndlessSample = 1'000'000;  // bytes
+
+  // `source` must outlive this object. count and bytes must be at least 1.
+  SegmentSampler(const TextSource& source, int64_t count, int64_t bytes);
+  // Segments of about `bytes` bytes that cover `most_bytes` of the source: all of it where it has fewer, and of one
+  // without an end kEndlessSample where that is less.
+  static SegmentSampler Covering(const TextSource& source, int64_t bytes, int64_t most_bytes = INT64_MAX);
+  // The next segment, or false after the last one.
+  bool Next(std::string* text);
+
+ private:
+  const TextSource& source_;
+  int64_t count_;
+  int64_t bytes_;
+  int64_t stride_;
+  int64_t next_ = 0;
+};
 
 // Places in a source that are about so many tokens apart.
 struct TextPlaces {

@@ -6,8 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "crosstalk/models/text/pair_encoding.h"
-#include "crosstalk/models/text/published_unigram.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/wordpiece_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -2,13 +2,19 @@
 // WordPiece (BERT's) and Unigram (T5's and ALBERT's).
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/models/text/sentencepiece_model.h"
+#include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/text/tokenizer_settings.h"
+#include "crosstalk/models/text/traced_text.h"
+#include "crosstalk/models/text/wordpiece_tokenizer.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
@@ -59,5 +65,40 @@ struct LiteralsAndMore {
 // id, or with one that is another piece's or leaves a gap.
 LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<AddedToken>& tokens,
                               const std::vector<std::string>& pieces, const TokenizerSettings& settings);
+
+// What the readers of published tokenizers share, and the Unigram models of a `tokenizer.json`: published_tokenizer.h.
+
+std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
+                                       const std::vector<AddedToken>& tokens, int num_sentinels,
+                                       const TokenizerSettings& settings);
+
+// A value that must be of one of the kinds that are understood.
+[[noreturn]] void RefuseType(const JsonReader& reader, std::string_view understood);
+
+// Calls visit(step, its type) for each step of the file's normalizer, in their order.
+void ForEachStep(const JsonReader& file, const std::string& name,
+                 const std::function<void(const JsonReader& step, const std::string& type)>& visit);
+// A step that is a rewriting; nullopt of another kind.
+std::optional<Rewrite> ReadRewrite(const JsonReader& step, const std::string& type);
+struct Strip {
+  bool left, right;
+};
+Strip ReadStrip(const JsonReader& step);
+void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites);
+
+// `tokenizer.json` as Hugging Face publishes it, written: what PublishedTokenizerFromJson reads. Error(kUsage) that
+// names the rule where the form has no place for one.
+
+// Of `tokenizer`, which is made of the model.
+std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer);
+// The same; `more` are the pieces above the model's, and `rules` rewrite text before it reads it.
+std::string PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
+                          const Tokenizer& tokenizer);
+// A token's members in tokenizer_config.json.
+Json AddedTokenJson(const LiteralToken& token, bool special);
+
+// The tokenizer_config.json beside it: a class that takes all rules from tokenizer.json, and the names of those special
+// tokens that are literal in a text, as each one that it names is.
+std::string PublishedJsonConfig(const Tokenizer& tokenizer, const TextRules& rules);
 
 }  // namespace crosstalk

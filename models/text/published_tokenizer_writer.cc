@@ -1,11 +1,10 @@
-#include "crosstalk/models/text/published_tokenizer_writer.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/text/pair_encoding.h"
+#include "crosstalk/models/text/encoding.h"
+#include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"

@@ -1,13 +1,11 @@
-#include "crosstalk/models/text/published_unigram.h"
-
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
-#include "crosstalk/models/text/sentencepiece_model_check.h"
-#include "crosstalk/models/text/sentencepiece_proto.h"
+#include "crosstalk/models/text/published_tokenizer.h"
+#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/text/published_tokenizer_writer.h"
-#include "crosstalk/models/text/sentencepiece_model_check.h"
-#include "crosstalk/models/text/sentencepiece_proto.h"
+#include "crosstalk/models/text/published_tokenizer.h"
+#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

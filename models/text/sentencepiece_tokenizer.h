@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/models/text/sentencepiece_proto.h"
+#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/json.h"

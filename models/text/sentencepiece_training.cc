@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
-#include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "crosstalk/models/text/sentencepiece_proto.h"
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/sentencepiece_model.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -1,6 +1,7 @@
 // TextSection: a part of a file as a sequence of documents, entered anywhere. A corpus of files is made from them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +12,34 @@
 #include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
+
+// JSONL: an object a line, whose string "text" is a document. A line is parsed as a whole once, which checks it and
+// says where its text stands; from there the text can be decoded in parts.
+
+struct JsonlDocument {
+  std::string text;
+  size_t begin;  // of the text in the file, as it is written there: after the quotation mark
+};
+
+// False if the line, which is at byte `begin` of the file, is blank. Error(kData) with file, line and byte if it is not
+// an object with a string "text".
+bool ParseJsonlLine(const TextFile& file, size_t begin, std::string_view line, JsonlDocument* document);
+
+// Decodes what stands between the quotation marks of a JSON string that has been checked.
+class JsonStringDecoder {
+ public:
+  // `offset` is in the file, at a byte of the string that is not within an escape.
+  JsonStringDecoder(FileWindow& window, size_t offset) : window_(window), offset_(offset) {}
+
+  // Appends text until there are `count` bytes more, or up to three above that, or the string ends.
+  void Read(size_t count, std::string* text);
+  bool AtEnd();                              // the quotation mark is next
+  size_t offset() const { return offset_; }  // of the byte that is next
+
+ private:
+  FileWindow& window_;
+  size_t offset_;
+};
 
 // Bytes [begin, end) of a file as text: of plain text themselves, of JSONL the `text` fields of the lines. Each
 // document is followed by kDocumentEnd. A byte-order mark at the beginning of the file is left out.

@@ -6,7 +6,6 @@
 #include <system_error>
 #include <utility>
 
-#include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "crosstalk/models/text/published_tokenizer_writer.h"
+#include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

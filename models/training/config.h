@@ -15,7 +15,7 @@
 #include "crosstalk/models/model_options.h"
 #include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/recipe.h"
-#include "crosstalk/models/text/corpus_kind.h"
+#include "crosstalk/models/text/corpus.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/nn/optim/optimizer.h"

@@ -5,7 +5,7 @@
 
 #include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/tasks/constant_guess.h"
+#include "crosstalk/models/tasks/measures.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

@@ -6,7 +6,7 @@
 
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/text/sentence_dataset.h"
+#include "crosstalk/models/text/sentences.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/packed.h"

@@ -4,7 +4,7 @@
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"

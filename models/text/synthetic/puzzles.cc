@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/corpus_kind.h"
 
 namespace crosstalk {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "crosstalk/autograd/ops.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/op_context.h"

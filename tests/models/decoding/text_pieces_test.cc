@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/models/text/sentencepiece_training.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

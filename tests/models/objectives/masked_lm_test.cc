@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

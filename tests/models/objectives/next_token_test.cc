@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/text/synthetic/puzzles.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"

@@ -8,8 +8,8 @@
 
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/t5/t5.h"
-#include "crosstalk/models/text/blanks.h"
 #include "crosstalk/models/text/character_tokenizer.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"

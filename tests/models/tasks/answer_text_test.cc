@@ -1,7 +1,6 @@
-#include "crosstalk/models/tasks/answer_text.h"
-
 #include <gtest/gtest.h>
 
+#include "crosstalk/models/tasks/text_to_text.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -1,9 +1,8 @@
-#include "crosstalk/models/tasks/benchmark_average.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/task.h"
 #include "tests/support/messages.h"
 

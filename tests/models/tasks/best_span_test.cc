@@ -1,5 +1,3 @@
-#include "crosstalk/models/tasks/best_span.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

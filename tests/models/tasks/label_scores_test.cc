@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "crosstalk/models/tasks/glue_score.h"
-#include "crosstalk/models/tasks/race_score.h"
-#include "crosstalk/models/tasks/scored_rows.h"
+#include "crosstalk/models/tasks/glue.h"
+#include "crosstalk/models/tasks/race.h"
+#include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/superglue_score.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/models/tasks/scores.h"

@@ -1,11 +1,10 @@
-#include "crosstalk/models/tasks/mixture.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 #include <vector>
 
+#include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

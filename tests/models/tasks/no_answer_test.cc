@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/objectives/encoder_answers.h"
-#include "crosstalk/models/tasks/squad_score.h"
+#include "crosstalk/models/tasks/squad.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

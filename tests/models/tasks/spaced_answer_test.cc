@@ -1,7 +1,6 @@
-#include "crosstalk/models/tasks/spaced_answer.h"
-
 #include <gtest/gtest.h>
 
+#include "crosstalk/models/tasks/squad.h"
 #include "crosstalk/models/tasks/text_to_text.h"
 
 namespace crosstalk {

@@ -1,9 +1,8 @@
-#include "crosstalk/models/tasks/squad_score.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "crosstalk/models/tasks/squad.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"

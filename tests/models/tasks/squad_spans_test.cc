@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "crosstalk/models/objectives/encoder_examples.h"
-#include "crosstalk/models/tasks/best_span.h"
+#include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 

@@ -1,10 +1,11 @@
+#include "crosstalk/models/tasks/superglue.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/tasks/task.h"
-#include "crosstalk/models/tasks/winograd.h"
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 

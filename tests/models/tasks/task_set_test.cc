@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/tasks/constant_guess.h"
+#include "crosstalk/models/tasks/measures.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"

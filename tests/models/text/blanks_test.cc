@@ -1,9 +1,8 @@
-#include "crosstalk/models/text/blanks.h"
-
 #include <gtest/gtest.h>
 
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

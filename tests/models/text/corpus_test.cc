@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/text/text_sampling.h"
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"

@@ -1,10 +1,9 @@
-#include "crosstalk/models/text/pair_encoding.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 

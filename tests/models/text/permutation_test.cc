@@ -1,9 +1,8 @@
-#include "crosstalk/models/text/permutation.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
-#include "crosstalk/models/text/tokenizer_comparison.h"
+#include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/crafted_model.h"

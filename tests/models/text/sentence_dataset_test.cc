@@ -1,12 +1,11 @@
-#include "crosstalk/models/text/sentence_dataset.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <set>
 #include <string>
 
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/sentences.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

@@ -1,10 +1,9 @@
 // What the SentencePiece library cannot bear is refused before it sees it; what it just bears is not.
-#include "crosstalk/models/text/sentencepiece_model_check.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "tests/support/crafted_model.h"
 #include "tests/support/messages.h"

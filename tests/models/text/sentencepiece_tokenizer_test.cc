@@ -13,10 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/text/sentencepiece_model_check.h"
+#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
-#include "crosstalk/models/text/synthetic/story_writer.h"
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"

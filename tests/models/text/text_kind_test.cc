@@ -1,5 +1,3 @@
-#include "crosstalk/models/text/text_kind.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/text_file.h"
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"

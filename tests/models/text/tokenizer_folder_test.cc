@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "crosstalk/models/text/published_tokenizer.h"
-#include "crosstalk/models/text/sentencepiece_proto.h"
+#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/text/tokenizer_comparison.h"
+#include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"

@@ -1,5 +1,3 @@
-#include "crosstalk/models/text/synthetic/synthetic_corpus.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,9 +6,8 @@
 
 #include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/text/synthetic/story_entropy_bound.h"
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/text/synthetic/story_words.h"
-#include "crosstalk/models/text/synthetic/story_writer.h"
 #include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
