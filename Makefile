@@ -154,7 +154,7 @@ everything: $(COMMAND) $(EXAMPLES) $(C_EXAMPLES) $(TESTS) $(FAULTS) $(LIBRARIES)
 INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%) $(BUILD)/include/crosstalk/crosstalk.h $(BUILD)/include/crosstalk.h
 $(BUILD)/include/crosstalk.h:  # of C
 	@mkdir -p $(@D)
-	@ln -srfn models/c/crosstalk.h $@
+	@ln -srfn models/bindings/c/crosstalk.h $@
 $(filter-out $(BUILD)/include/crosstalk.h,$(INCLUDE_LINKS)):
 	@mkdir -p $(@D)
 	@ln -srfn '$(if $(filter %.h,$@),models/)$(@F)' $@
@@ -254,7 +254,7 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 
 # Of C, and as a host has it: with the C compiler beside $(CXX), the one header and the shared library.
 C_COMPILER := $(if $(findstring clang,$(CXX)),clang,gcc)
-$(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/c/crosstalk.h $(BUILD)/lib/libcrosstalk.so $(BUILD)/include/crosstalk.h
+$(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/bindings/c/crosstalk.h $(BUILD)/lib/libcrosstalk.so $(BUILD)/include/crosstalk.h
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(C_COMPILER) -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 $(if $(SANITIZE),-fsanitize=$(SANITIZE)) \

@@ -7,15 +7,15 @@
 #include <memory>
 #include <utility>
 
-#include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/objectives/batches.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/objectives/prefetch.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/safetensors.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "crosstalk/models/decoding/decoder.h"
-#include "crosstalk/models/objectives/text_to_text.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/text_to_text.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/op_context.h"
 

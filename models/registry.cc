@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "crosstalk/models/albert/config.h"
+#include "crosstalk/models/bert/albert_config.h"
 #include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/lm/config.h"
 #include "crosstalk/models/t5/config.h"

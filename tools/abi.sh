@@ -11,7 +11,7 @@ for tool in abidw abidiff xz; do
 done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for header in $(sh tools/public_headers.sh) models/c/crosstalk.h; do
+for header in $(sh tools/public_headers.sh) models/bindings/c/crosstalk.h; do
   mkdir -p "$folder/headers/${header%/*}"
   cp "$header" "$folder/headers/$header"
 done

@@ -4,8 +4,8 @@
 # In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps, and the
 # handles of C.
 THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention_test \
-    nn/attention/attention_test nn/attention/fused_test models/objectives/batches models/training/loop \
-    models/training/reducer models/c/
+    nn/attention/attention_test nn/attention/fused_test models/training/objectives/batches models/training/loop \
+    models/training/reducer models/bindings/c/
 .PHONY: test-threads
 test-threads:  ## run the tests of what threads share under ThreadSanitizer
 	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" \

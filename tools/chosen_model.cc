@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

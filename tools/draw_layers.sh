@@ -10,6 +10,7 @@ find models -name '*.h' -o -name '*.cc' | grep -v '^models/crosstalk\.h$' | sort
   awk -v order="$order" '
     function layer(path) {  # of a path below models/
       if (path ~ /^registry\./) return "registry"
+      if (path ~ /^training\/objectives\//) return "objectives"
       if (path !~ /\//) return "model"
       sub(/\/.*/, "", path)
       return path

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained_model.h"

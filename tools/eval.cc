@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
-#include "crosstalk/models/training/rank_session.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/ranks/rank_session.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/output.h"

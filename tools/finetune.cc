@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/finetuning.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/tasks/scores.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "crosstalk/models/ranks/rank_group.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
 #include "tools/option_table.h"
 
 namespace crosstalk {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"

@@ -219,7 +219,7 @@ $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/exports.map
 	@ln -sf $(@F) $(@D)/$(SONAME)  # for programs that run from here
 
 # Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>; that of C,
-# models/c/crosstalk.h, as <crosstalk.h>. The Python package where Debian's interpreter looks.
+# models/bindings/c/crosstalk.h, as <crosstalk.h>. The Python package where Debian's interpreter looks.
 PUBLIC_HEADERS = $(or $(shell sh tools/public_headers.sh),$(error the list of public headers is empty))
 INSTALL_ROOT := $(DESTDIR)$(PREFIX)
 root = '$(subst ','\'',$(INSTALL_ROOT))'
@@ -253,7 +253,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 	@for header in $(PUBLIC_HEADERS); do \
 	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
-	@install -m 644 models/c/crosstalk.h $(root)/include/crosstalk.h
+	@install -m 644 models/bindings/c/crosstalk.h $(root)/include/crosstalk.h
 	@rm -rf $(root)/$(PYTHON_PACKAGE)
 	@install -d $(root)/$(PYTHON_PACKAGE)
 	@install -m 644 tools/python/crosstalk/*.py $(root)/$(PYTHON_PACKAGE)/

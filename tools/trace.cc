@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

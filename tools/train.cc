@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/given_config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"

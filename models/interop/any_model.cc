@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "crosstalk/models/interop/published_folder.h"
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/nn/attention/attention.h"

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "crosstalk/models/interop/export_files.h"
-#include "crosstalk/models/interop/export_mesh.h"
 #include "crosstalk/models/interop/export_weights.h"
 #include "crosstalk/models/interop/hugging_face_folder.h"
+#include "crosstalk/models/interop/mesh/export_mesh.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

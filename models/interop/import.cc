@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "crosstalk/models/interop/attention_options.h"
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/runtime/atomic_file.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "crosstalk/models/interop/hugging_face_folder.h"
-#include "crosstalk/models/interop/mesh_folder.h"
+#include "crosstalk/models/interop/mesh/mesh_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 

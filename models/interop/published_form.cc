@@ -1,8 +1,8 @@
 #include "crosstalk/models/interop/published_form.h"
 
+#include "crosstalk/models/interop/mesh/published_mesh_t5.h"
 #include "crosstalk/models/interop/published_albert.h"
 #include "crosstalk/models/interop/published_bert.h"
-#include "crosstalk/models/interop/published_mesh_t5.h"
 #include "crosstalk/models/interop/published_t5.h"
 
 namespace crosstalk {

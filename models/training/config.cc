@@ -5,10 +5,10 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
+#include "crosstalk/models/training/objectives/batches.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"

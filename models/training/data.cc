@@ -4,13 +4,13 @@
 #include <system_error>
 #include <utility>
 
-#include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/puzzles.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/text/tokenizer_files.h"
+#include "crosstalk/models/training/objectives/prefetch.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/math.h"

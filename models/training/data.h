@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/held_out.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

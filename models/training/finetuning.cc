@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "crosstalk/models/objectives/encoder_answers.h"
+#include "crosstalk/models/training/objectives/encoder_answers.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"

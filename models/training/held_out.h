@@ -6,11 +6,11 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

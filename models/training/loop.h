@@ -9,10 +9,10 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/objectives/batches.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"

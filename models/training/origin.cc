@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/trained_model.h"

@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained_model.h"

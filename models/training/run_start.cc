@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained_model.h"

@@ -8,14 +8,14 @@
 #include <string>
 
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/origin.h"
-#include "crosstalk/models/training/rank_session.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
+#include "crosstalk/models/training/ranks/rank_session.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/training/rank_reducer.h"
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/ranks/rank_reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"

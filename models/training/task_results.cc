@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "crosstalk/models/objectives/encoder_answers.h"
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/tasks/measures.h"
+#include "crosstalk/models/training/objectives/encoder_answers.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

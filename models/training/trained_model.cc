@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/safetensors.h"
 

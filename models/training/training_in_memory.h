@@ -9,12 +9,12 @@
 #include <memory>
 
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/models/training/rank_session.h"
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/objectives/batches.h"
+#include "crosstalk/models/training/ranks/rank_session.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 
 namespace crosstalk {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/c/crosstalk.h"
+#include "crosstalk/models/bindings/c/crosstalk.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 

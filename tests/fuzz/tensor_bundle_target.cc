@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/gin.h"
-#include "crosstalk/models/interop/mesh_folder.h"
+#include "crosstalk/models/interop/mesh/gin.h"
+#include "crosstalk/models/interop/mesh/mesh_folder.h"
+#include "crosstalk/models/interop/mesh/tensor_bundle.h"
+#include "crosstalk/models/interop/mesh/tensor_bundle_entry.h"
+#include "crosstalk/models/interop/mesh/tensor_table.h"
 #include "crosstalk/models/interop/published_model.h"
-#include "crosstalk/models/interop/tensor_bundle.h"
-#include "crosstalk/models/interop/tensor_bundle_entry.h"
-#include "crosstalk/models/interop/tensor_table.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/storage.h"

@@ -34,14 +34,14 @@ class AbiTest : public InstallTest {
     InstallTest::SetUp();
     if (IsSkipped()) return;
     if (Shell("command -v abidiff && command -v xz").status != 0) GTEST_SKIP() << "there is no abidiff";
-    fs::create_directories(folder_ / "models/c");
+    fs::create_directories(folder_ / "models/bindings/c");
     fs::create_directory_symlink(source_ + "/tools", folder_ / "tools");
     Compile(kHeader, kSource, "-O0");
     ASSERT_EQ(Abi("dump", "record.xz").status, 0);
   }
   void Compile(const std::string& header, const std::string& source, const std::string& flags) {
     std::ofstream(folder_ / "models/crosstalk.h") << header;
-    std::ofstream(folder_ / "models/c/crosstalk.h");
+    std::ofstream(folder_ / "models/bindings/c/crosstalk.h");
     std::ofstream(folder_ / "library.cc") << source;
     const ShellResult compile = InFolder("g++ -g -shared -fPIC -I. " + flags + " library.cc -o library.so");
     ASSERT_EQ(compile.status, 0) << compile.output;

@@ -148,7 +148,7 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
   const ShellResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
   ASSERT_EQ(symbols.status, 0) << symbols.output;
   const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
-  const std::string c_functions = Shell("grep -o '^CT_API .*(' '" + source_ + "/models/c/crosstalk.h'").output;
+  const std::string c_functions = Shell("grep -o '^CT_API .*(' '" + source_ + "/models/bindings/c/crosstalk.h'").output;
   int of_c = 0;
   std::istringstream lines(symbols.output);
   int count = 0;

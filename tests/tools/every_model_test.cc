@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/command_checks.h"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/training/finetuning.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
 #include "tools/experiment/cell_record.h"
 #include "tools/signals.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/format.h"
 #include "tools/report/table.h"

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"

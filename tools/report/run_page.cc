@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "crosstalk/models/decoding/text_pieces.h"
-#include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/objectives/batches.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "crosstalk/models/training/rank_reducer.h"
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/ranks/rank_reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/models/ranks/message.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/ranks/message.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"

@@ -1,5 +1,5 @@
 // What is no handle, or no longer one, is an error of the call.
-#include "crosstalk/models/c/handles.h"
+#include "crosstalk/models/bindings/c/handles.h"
 
 #include <gtest/gtest.h>
 

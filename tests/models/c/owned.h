@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/c/crosstalk.h"
+#include "crosstalk/models/bindings/c/crosstalk.h"
 
 namespace crosstalk {
 

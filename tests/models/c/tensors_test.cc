@@ -1,5 +1,5 @@
 // A host's memory as tensors and back: nothing is copied, and it is given back once.
-#include "crosstalk/models/c/tensors.h"
+#include "crosstalk/models/bindings/c/tensors.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "crosstalk/models/c/dlpack.h"
+#include "crosstalk/models/bindings/c/dlpack.h"
 #include "tests/models/c/owned.h"
 #if __has_include(<dlpack/dlpack.h>)
 #include <dlpack/dlpack.h>

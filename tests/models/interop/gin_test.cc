@@ -1,4 +1,4 @@
-#include "crosstalk/models/interop/gin.h"
+#include "crosstalk/models/interop/mesh/gin.h"
 
 #include <gtest/gtest.h>
 

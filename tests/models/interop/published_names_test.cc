@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "crosstalk/models/bert/config.h"
+#include "crosstalk/models/interop/mesh/published_mesh_t5.h"
 #include "crosstalk/models/interop/published_albert.h"
-#include "crosstalk/models/interop/published_mesh_t5.h"
 #include "crosstalk/models/interop/published_t5.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "crosstalk/models/interop/tensor_bundle.h"
+#include "crosstalk/models/interop/mesh/tensor_bundle.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/tensor_bundle_entry.h"
-#include "crosstalk/models/interop/tensor_bundle_writer.h"
+#include "crosstalk/models/interop/mesh/tensor_bundle_entry.h"
+#include "crosstalk/models/interop/mesh/tensor_bundle_writer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/text.h"

@@ -1,4 +1,4 @@
-#include "crosstalk/models/interop/tensor_table.h"
+#include "crosstalk/models/interop/mesh/tensor_table.h"
 
 #include <gtest/gtest.h>
 #include <snappy.h>

@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/training/objectives/batches.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include <string>
 #include <thread>
 
-#include "crosstalk/models/objectives/prefetch.h"
-#include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/objectives/prefetch.h"
+#include "crosstalk/models/training/objectives/span_corruption.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_limit.h"

@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/encoder_answers.h"
+#include "crosstalk/models/training/objectives/encoder_answers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/objectives/batches.h"
+#include "crosstalk/models/training/objectives/encoder_examples.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"

@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/encoder_examples.h"
+#include "crosstalk/models/training/objectives/encoder_examples.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/masked_lm_examples.h"
+#include "crosstalk/models/training/objectives/masked_lm_examples.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

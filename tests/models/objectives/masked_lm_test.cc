@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/masked_lm.h"
+#include "crosstalk/models/training/objectives/masked_lm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
-#include "crosstalk/models/objectives/next_token.h"
+#include "crosstalk/models/training/objectives/next_token.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
 
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/text/synthetic/puzzles.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/training/objectives/span_corruption.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "crosstalk/models/objectives/text_to_text.h"
+#include "crosstalk/models/training/objectives/text_to_text.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/tasks/squad.h"
+#include "crosstalk/models/training/objectives/encoder_answers.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/tasks/encoder_rows.h"
+#include "crosstalk/models/training/objectives/encoder_examples.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 

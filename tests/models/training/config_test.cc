@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {

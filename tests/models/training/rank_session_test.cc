@@ -1,6 +1,6 @@
 // A run on several ranks: the same bits as one process's, whatever their number, also where it is cut and resumed; and
 // what refuses to begin.
-#include "crosstalk/models/training/rank_session.h"
+#include "crosstalk/models/training/ranks/rank_session.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The sums over a step's parts: their order, and that a model's bits do not depend on where its parts are computed.
-#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@
 #include <numeric>
 #include <random>
 
-#include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/models/training/rank_reducer.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
+#include "crosstalk/models/training/ranks/rank_reducer.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adam.h"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"

@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/text/synthetic/story_words.h"
+#include "crosstalk/models/training/objectives/span_corruption.h"
 #include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {

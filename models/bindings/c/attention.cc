@@ -1,0 +1,280 @@
+// Attention layers: made from JSON, computed on a host's tensors, forward, backward (pass.cc) and step by step.
+#include "crosstalk/nn/attention/attention.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/models/bindings/c/call.h"
+#include "crosstalk/models/bindings/c/given.h"
+#include "crosstalk/models/bindings/c/parameters.h"
+#include "crosstalk/models/bindings/c/pass.h"
+#include "crosstalk/models/bindings/c/tensors.h"
+#include "crosstalk/models/model_options.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/nn/attention/config_fields.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk::c {
+namespace {
+
+// The layer of a model of that width, by the options of training; and what is no field of the layer's.
+struct LayerOptions {
+  AttentionOptions attention;
+  int64_t d_model = 0;
+};
+struct LayerStart {
+  uint64_t seed = 1;
+  std::string dtype = "float32";
+};
+
+FieldTable<LayerOptions> LayerFields() {
+  return Joined(FieldsOfPart(AttentionFields(), &LayerOptions::attention),
+                {MakeField("d_model", &LayerOptions::d_model, {.range = {1, 16'777'216}})});
+}
+
+FieldTable<LayerStart> StartFields() {
+  return {MakeField("seed", &LayerStart::seed, {.range = kSeedRange}),
+          MakeField("dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}})};
+}
+
+AttentionConfig ReadConfig(Given& given, LayerStart* start) {
+  const bool of_model = given.Has("d_model");
+  LayerOptions options;
+  AttentionConfig config;
+  given.Set(StartFields(), *start);
+  if (of_model) given.Set(LayerFields(), options);
+  given.Set(AttentionConfigFields(), config);
+  given.CheckAllRead();  // first: a misspelt key would otherwise be reported as a missing one
+  if (!of_model) return config;
+  config = MakeAttentionConfig(options.attention, options.d_model);
+  given.Set(AttentionConfigFields(), config);
+  return config;
+}
+
+DType DTypeOf(const LayerStart& start) { return start.dtype == "float64" ? DType::kFloat64 : DType::kFloat32; }
+
+// With the implementation that computes it, which must be the one that was asked for.
+AttentionConfig ReadLayer(Given& given, LayerStart* start) {
+  AttentionConfig config = ReadConfig(given, start);
+  const AttentionImplementation used = ImplementationFor(config, DTypeOf(*start), AttentionOutputs::kOutputOnly);
+  CROSSTALK_CHECK_FIELD(!given.Has("implementation") || used == config.implementation, "implementation",
+                        Name(config.implementation), " does not compute this layer in ", start->dtype, "; ", Name(used),
+                        " does");
+  config.implementation = used;
+  return config;
+}
+
+class AttentionObject : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kAttention;
+  AttentionObject(const AttentionConfig& config, const LayerStart& start)
+      : Object(kKind), layer(config, Initializer(start.seed, DTypeOf(start))) {}
+
+  Json Describe() const override {
+    return Json::MakeObject({{"description", ToString(layer.config())},
+                             {"dtype", crosstalk::Name(layer.dtype())},
+                             {"implementation", crosstalk::Name(layer.implementation())},
+                             {"parameters", layer.NumParameters()},
+                             {"configuration", FieldsToJson(AttentionConfigFields(), layer.config())}});
+  }
+  std::vector<NamedTensor> Parameters() const override { return ParametersOf(layer); }
+
+  const AttentionModule layer;
+};
+
+class CacheObject : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kCache;
+  CacheObject() : Object(kKind) {}
+
+  std::shared_ptr<AttentionObject> attention;
+  AttentionCache cache;
+  bool of_memory = false;
+  bool broken = false;
+};
+
+struct ForwardOptions {
+  PassOptions pass;
+  bool weights = false;
+};
+FieldTable<ForwardOptions> ForwardFields() {
+  return Joined(FieldsOfPart(PassFields(), &ForwardOptions::pass),
+                {MakeField("weights", &ForwardOptions::weights, {})});
+}
+
+// The inputs of a call by name, each used once.
+class Inputs {
+ public:
+  Inputs(const ct_tensors* tensors, DType dtype) : tensors_(TensorsOf(tensors, "inputs")), dtype_(dtype) {}
+
+  // A number's tensor, with a gradient where the pass is to have one; undefined where there is none.
+  Variable Take(const char* name, int rank, PassObject* pass) {
+    const Tensor tensor = Find(name);
+    if (!tensor.defined()) return Variable();
+    CROSSTALK_CHECK(tensor.dtype() == dtype_, name, ": is ", tensor.dtype(), ", and the layer computes in ", dtype_);
+    Check(name, tensor, rank);
+    Variable variable(tensor, pass != nullptr ? Variable::RequiresGrad::kYes : Variable::RequiresGrad::kNo);
+    if (pass != nullptr) pass->inputs.push_back({name, variable});
+    return variable;
+  }
+  Variable Require(const char* name, int rank, PassObject* pass) {
+    Variable variable = Take(name, rank, pass);
+    CROSSTALK_CHECK(variable.defined(), "inputs: there is no ", name);
+    return variable;
+  }
+  AttentionCallOptions TakeOptions(PassObject* pass) {
+    AttentionCallOptions options;
+    options.key_padding_mask = TakeMask("key_padding_mask", 2);
+    options.attention_mask = TakeMask("attention_mask", 3);
+    const Variable bias = Take("bias", 3, pass);
+    if (bias.defined()) options.bias = bias;
+    return options;
+  }
+  void CheckAllTaken() const {
+    for (const NamedTensor& one : tensors_) {
+      CROSSTALK_CHECK(std::find(taken_.begin(), taken_.end(), one.name) != taken_.end(), "inputs: ", Excerpt(one.name),
+                      " is not known here; there may be ", Join(taken_, ", "));
+    }
+  }
+
+ private:
+  Tensor Find(const char* name) {
+    taken_.emplace_back(name);
+    for (const NamedTensor& one : tensors_) {
+      if (one.name == name) return one.tensor;
+    }
+    return Tensor();
+  }
+  Tensor TakeMask(const char* name, int rank) {
+    Tensor tensor = Find(name);
+    if (!tensor.defined()) return tensor;
+    CROSSTALK_CHECK(tensor.dtype() == DType::kBool, name, ": is ", tensor.dtype(), ", and must be bool");
+    Check(name, tensor, rank);
+    return tensor;
+  }
+  static void Check(const char* name, const Tensor& tensor, int rank) {
+    CROSSTALK_CHECK(tensor.rank() == rank, name, ": has shape ", tensor.shape(), ", and must have ", rank,
+                    " dimensions");
+    CROSSTALK_CHECK(tensor.num_elements() > 0, name, ": has shape ", tensor.shape(), ", and holds nothing");
+  }
+
+  std::vector<NamedTensor> tensors_;
+  std::vector<std::string> taken_;
+  DType dtype_;
+};
+
+// X[b, n, d_X]
+void CheckWidth(const Variable& X, const AttentionModule& layer) {
+  const int64_t d_X = layer.config().d_X;
+  CROSSTALK_CHECK(X.size(2) == d_X, "X: has shape ", X.shape(), ", and the layer's d_X is ", d_X);
+}
+
+void Forward(const AttentionObject& attention, const ct_tensors* given, const char* text, ct_tensors** outputs,
+             ct_pass** pass, const std::shared_ptr<Object>& owner) {
+  const ForwardOptions options = ReadGiven(ForwardFields(), text);
+  const ContextScope recording(&OpContext::recording, pass != nullptr);
+  const auto made = std::make_shared<PassObject>();
+  PassObject* const recorded = pass != nullptr ? made.get() : nullptr;
+  Inputs inputs(given, attention.layer.dtype());
+  const Variable X = inputs.Require("X", 3, recorded);
+  CheckWidth(X, attention.layer);
+  const Variable M = inputs.Take("M", 3, recorded);
+  AttentionCallOptions call = inputs.TakeOptions(recorded);
+  inputs.CheckAllTaken();
+  if (options.weights) call.outputs = AttentionOutputs::kWithWeights;
+  const AttentionResult result = attention.layer.Forward(X, M.defined() ? M : X, call, options.pass.context());
+  std::vector<NamedVariable> named = {{"Y", result.Y}};
+  if (options.weights) named.push_back({"W", result.W});
+  made->owner = owner;
+  made->module = &attention.layer;
+  GivePass(std::move(named), made, outputs, pass);
+}
+
+void Step(CacheObject& state, const ct_tensors* given, ct_tensors** outputs) {
+  CROSSTALK_CHECK(!state.broken, "cache: an earlier step failed within it; begin another");
+  const ContextScope no_grad = NoGrad();
+  const AttentionModule& layer = state.attention->layer;
+  Inputs inputs(given, layer.dtype());
+  const Variable X = inputs.Require("X", 3, nullptr);
+  const AttentionCallOptions call = inputs.TakeOptions(nullptr);
+  inputs.CheckAllTaken();
+  CheckWidth(X, layer);
+  const bool begun = state.cache.length() > 0;
+  CROSSTALK_CHECK(!begun || X.size(0) == state.cache.rows(), "X: has ", X.size(0), " rows, and the cache ",
+                  state.cache.rows());
+  CROSSTALK_CHECK(state.of_memory || !begun || X.size(1) == 1, "X: has shape ", X.shape(),
+                  "; after the first call there is one position at a time");
+  state.broken = !state.of_memory;
+  const AttentionResult result =
+      state.of_memory ? layer.Attend(X, state.cache, call) : layer.Step(X, state.cache, call);
+  state.broken = false;
+  GiveHandle(std::make_shared<TensorsObject>(std::vector<NamedTensor>{{"Y", result.Y.value()}}), outputs);
+}
+
+}  // namespace
+}  // namespace crosstalk::c
+
+extern "C" {
+
+ct_status ct_attention_create(const char* configuration, ct_attention** attention) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(attention, "attention");
+    Given given(configuration);
+    LayerStart start;
+    const crosstalk::AttentionConfig config = ReadLayer(given, &start);
+    GiveHandle(std::make_shared<AttentionObject>(config, start), attention);
+  });
+}
+
+ct_status ct_attention_forward(const ct_attention* attention, const ct_tensors* inputs, const char* options,
+                               ct_tensors** outputs, ct_pass** pass) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(outputs, "outputs");
+    const auto object = Find<AttentionObject>(attention, "attention");
+    const Use use(*object, Access::kShared);
+    Forward(*object, inputs, options, outputs, pass, object);
+  });
+}
+
+ct_status ct_attention_begin(const ct_attention* attention, const ct_tensor* memory, ct_cache** cache) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(cache, "cache");
+    const auto made = std::make_shared<CacheObject>();
+    made->attention = Find<AttentionObject>(attention, "attention");
+    const Use use(*made->attention, Access::kShared);
+    const crosstalk::AttentionModule& layer = made->attention->layer;
+    if (memory != nullptr) {
+      const crosstalk::Tensor M = Find<TensorObject>(memory, "memory")->tensor;
+      CROSSTALK_CHECK(
+          M.dtype() == layer.dtype() && M.rank() == 3 && M.num_elements() > 0 && M.size(2) == layer.config().d_M,
+          "memory: is ", M.dtype(), M.shape(), ", and must be ", layer.dtype(), "[b, m, ", layer.config().d_M, "]");
+      const crosstalk::ContextScope no_grad = crosstalk::NoGrad();
+      made->cache = layer.Precompute(crosstalk::Variable(M));
+      made->of_memory = true;
+    }
+    GiveHandle(made, cache);
+  });
+}
+
+ct_status ct_attention_step(const ct_attention* attention, ct_cache* cache, const ct_tensors* inputs,
+                            ct_tensors** outputs) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(outputs, "outputs");
+    const auto layer = Find<AttentionObject>(attention, "attention");
+    const auto state = Find<CacheObject>(cache, "cache");
+    CROSSTALK_CHECK(state->attention == layer, "cache is of another layer");
+    const Use use(*layer, Access::kShared);
+    const Use state_use(*state, state->of_memory ? Access::kShared : Access::kAlone);
+    Step(*state, inputs, outputs);
+  });
+}
+
+}  // extern "C"

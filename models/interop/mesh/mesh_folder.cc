@@ -1,0 +1,151 @@
+#include "crosstalk/models/interop/mesh/mesh_folder.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "crosstalk/models/interop/mesh/gin.h"
+#include "crosstalk/models/interop/mesh/published_mesh_t5.h"
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr uint64_t kMaxGinBytes = 4 << 20;
+constexpr uint64_t kMaxCheckpointFileBytes = 1 << 20;
+constexpr std::string_view kIndexEnd = ".index";
+constexpr std::string_view kCheckpointKey = "model_checkpoint_path:";
+
+// The folder and name of a prefix: FOLDER/NAME.
+struct BundlePlace {
+  std::string folder;
+  std::string name;
+};
+
+BundlePlace SplitPrefix(const std::string& prefix) {
+  const size_t slash = prefix.rfind('/');
+  if (slash == std::string::npos) return {".", prefix};
+  return {slash == 0 ? "/" : prefix.substr(0, slash), prefix.substr(slash + 1)};
+}
+
+// The name that a folder's file `checkpoint` gives. It may be of a path where the checkpoint stood once; here it is in
+// the folder.
+std::string NamedByCheckpointFile(const std::string& path) {
+  for (const std::string& line : Split(ReadFile(path, kMaxCheckpointFileBytes), '\n')) {
+    if (!line.starts_with(kCheckpointKey)) continue;
+    const size_t begin = line.find('"'), end = line.rfind('"');
+    if (begin == std::string::npos || end <= begin) break;
+    const std::vector<std::string> parts = Split(std::string_view(line).substr(begin + 1, end - begin - 1), '/');
+    if (std::find(parts.begin(), parts.end(), "..") != parts.end() || !IsPlainName(parts.back())) {
+      Fail(ErrorKind::kData, path, ": ", Excerpt(line), " is not the name of a checkpoint in this folder");
+    }
+    return parts.back();
+  }
+  Fail(ErrorKind::kData, path, ": has no line ", kCheckpointKey, " \"NAME\"");
+}
+
+std::vector<std::string> IndexesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const std::string& name : ListDirectory(folder)) {
+    if (name.size() > kIndexEnd.size() && name.ends_with(kIndexEnd)) names.push_back(name);
+  }
+  return names;
+}
+
+BundlePlace FindBundle(const std::string& path) {
+  if (KindOf(path) != PathKind::kDirectory) {
+    const bool index = path.ends_with(kIndexEnd) && KindOf(path) == PathKind::kFile;
+    return SplitPrefix(index ? path.substr(0, path.size() - kIndexEnd.size()) : path);
+  }
+  const std::string named = path + "/" + kMeshCheckpointName;
+  if (KindOf(named) != PathKind::kNothing) return {path, NamedByCheckpointFile(named)};
+  const std::vector<std::string> indexes = IndexesIn(path);
+  if (indexes.size() != 1) {
+    Fail(ErrorKind::kData, path, ": has no file ", kMeshCheckpointName, " and ", indexes.size(),
+         " checkpoints; name one, as ", path, "/model.ckpt-1000");
+  }
+  return {path, indexes[0].substr(0, indexes[0].size() - kIndexEnd.size())};
+}
+
+// "NAME_slot_vr" is an optimizer's state of NAME.
+bool IsSlot(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  return name.find("_slot_", slash == std::string_view::npos ? 0 : slash) != std::string_view::npos;
+}
+
+// Resources and variants are no data of a model either.
+bool IsNoNumber(int64_t type) { return type == kBundleString || type == kBundleResource || type == kBundleVariant; }
+
+}  // namespace
+
+std::string MeshCheckpointName(int64_t step) { return StrCat("model.ckpt-", step); }
+
+bool IsMeshCheckpoint(const std::string& path) {
+  if (KindOf(path) != PathKind::kDirectory) {
+    return (path.ends_with(kIndexEnd) && KindOf(path) == PathKind::kFile) ||
+           KindOf(BundleIndexPath(path)) == PathKind::kFile;
+  }
+  return !HasManifest(path) &&
+         (KindOf(path + "/" + kMeshCheckpointName) == PathKind::kFile || !IndexesIn(path).empty());
+}
+
+MeshFolder::MeshFolder(const std::string& path, const MeshOptions& options) : PublishedFolder(FindBundle(path).folder) {
+  const std::string name = FindBundle(path).name;
+  bundle_ = std::make_unique<TensorBundle>(FilePath(name));
+  config_name_ = KindOf(FilePath(kMeshGinName)) == PathKind::kNothing ? name + std::string(kIndexEnd) : kMeshGinName;
+  ReadConfiguration(options);
+  ChooseTensors();
+}
+
+void MeshFolder::ReadConfiguration(const MeshOptions& options) {
+  const std::string gin = FilePath(kMeshGinName);
+  config_ = Json::MakeObject();
+  if (KindOf(gin) != PathKind::kNothing) {
+    config_ = ReadGin(ReadFile(gin, kMaxGinBytes), gin);
+    for (const char* ours : {"feed_forward", "dynamic", "vocabulary"}) {
+      if (config_.Find(ours) != nullptr) config_.Set(ours, Json());  // what it binds there is something else
+    }
+  }
+  if (options.feed_forward) config_.Set("feed_forward", Name(*options.feed_forward));
+  if (options.dynamic) config_.Set("dynamic", *options.dynamic);
+  if (options.vocabulary) config_.Set("vocabulary", *options.vocabulary);
+  config_text_ = config_.DumpPretty();
+}
+
+void MeshFolder::ChooseTensors() {
+  int64_t slots = 0, others = 0;
+  for (const BundleEntry& entry : bundle_->index().entries) {
+    if (entry.name == kMeshStepName) {
+      if (entry.type == kBundleInt64 && entry.shape.rank() == 0) {
+        metadata_[kMeshStepName] = std::to_string(*bundle_->Read(entry).data<int64_t>());
+      }
+    } else if (IsSlot(entry.name)) {
+      ++slots;
+    } else if (IsNoNumber(entry.type)) {
+      ++others;
+    } else if (entry.type == kBundleBFloat16 || entry.type == kBundleFloat32) {
+      tensors_[entry.name] = {entry.type == kBundleFloat32 ? "F32" : "BF16", entry.shape};
+    } else {
+      Fail(ErrorKind::kData, path_, ": tensor ", Quoted(entry.name), " is ", BundleTypeName(entry.type),
+           "; weights of float32 and bfloat16 can be read");
+    }
+  }
+  if (slots > 0) remarks_.push_back(StrCat(slots, " tensors of its optimizer (…_slot_…) are passed over"));
+  if (const auto step = metadata_.find(kMeshStepName); step != metadata_.end()) {
+    remarks_.push_back(StrCat("its ", kMeshStepName, ", ", step->second, ", is kept for an export alone"));
+  }
+  if (others > 0) remarks_.push_back(StrCat(others, " tensors that are no numbers are passed over"));
+}
+
+const PublishedForm& MeshFolder::form() const { return kPublishedMeshT5; }
+
+std::vector<NamedTensor> MeshFolder::ReadTensors() const {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, entry] : tensors_) tensors.push_back({name, bundle_->Read(*bundle_->index().Find(name))});
+  return tensors;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,106 @@
+#include "crosstalk/models/training/objectives/batches.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
+
+namespace crosstalk {
+namespace {
+
+class TrainingBatches : public BatchSource {
+ public:
+  TrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t batch, int64_t parts)
+      : examples_(std::move(examples)), batch_(batch), parts_(parts) {
+    CROSSTALK_CHECK(parts >= 1 && batch >= parts, "batches: ", batch, " examples in ", parts,
+                    " parts; each part must have at least 1");
+  }
+
+  Batch Get(int64_t step, int64_t part) override {
+    CROSSTALK_CHECK(step >= 0 && part >= 0 && part < parts_, "batches: step ", step, ", part ", part, " of ", parts_);
+    const int64_t begin = FirstRowOfPart(batch_, parts_, part), end = FirstRowOfPart(batch_, parts_, part + 1);
+    Batch batch = examples_->EmptyBatch(end - begin);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t example = step * batch_ + row;
+      examples_->Write(example, example, batch, row - begin);
+    }
+    return examples_->Finished(std::move(batch));
+  }
+
+ private:
+  std::shared_ptr<const ExampleSource> examples_;
+  int64_t batch_, parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> MakeTrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t batch,
+                                                 int64_t parts) {
+  return std::make_unique<TrainingBatches>(std::move(examples), batch, parts);
+}
+
+EvaluationBatches::EvaluationBatches(std::shared_ptr<const ExampleSource> examples, int64_t rows, int64_t max_examples)
+    : examples_(std::move(examples)), rows_(rows), num_examples_(std::min(max_examples, examples_->num_places())) {
+  CROSSTALK_CHECK(rows >= 1 && max_examples >= 1, "evaluation: ", max_examples, " examples in batches of ", rows,
+                  "; both must be at least 1");
+}
+
+int64_t EvaluationBatches::num_batches() const { return CeilDivide(num_examples_, rows_); }
+
+int64_t EvaluationBatches::PlaceOf(int64_t example) const {
+  const int64_t places = examples_->num_places();
+  if (places == INT64_MAX) return example;
+  return static_cast<int64_t>(static_cast<__int128>(example) * places / num_examples_);
+}
+
+Batch EvaluationBatches::Get(int64_t index) const {
+  CROSSTALK_CHECK(index >= 0 && index < num_batches(), "evaluation: batch ", index, " of ", num_batches());
+  const int64_t begin = index * rows_;
+  const int64_t end = std::min(num_examples_, begin + rows_);
+  Batch batch = examples_->EmptyBatch(end - begin);
+  for (int64_t i = begin; i < end; ++i) examples_->Write(PlaceOf(i), i, batch, i - begin);
+  return examples_->Finished(std::move(batch));
+}
+
+std::optional<double> EvaluationBatches::EntropyBound(const StopRequest& stop) const {
+  double nats = 0;
+  int64_t targets = 0;
+  for (int64_t i = 0; i < num_examples_; ++i) {
+    if (i % rows_ == 0) ThrowIfStopped(stop);
+    const std::optional<LossBound> bound = examples_->EntropyBound(PlaceOf(i), i);
+    if (!bound) return std::nullopt;
+    nats += bound->nats;
+    targets += bound->targets;
+  }
+  return nats / static_cast<double>(targets);
+}
+
+std::vector<Metric> EvaluationBatches::ConstantGuess(const StopRequest& stop) const {
+  const std::vector<AccuracyTargets> answers = examples_->Answers();
+  if (answers.empty()) return {};
+  std::vector<std::unordered_map<int32_t, int64_t>> counts(answers.size());
+  for (int64_t i = 0; i < num_batches(); ++i) {
+    ThrowIfStopped(stop);
+    const Batch batch = Get(i);
+    for (size_t k = 0; k < answers.size(); ++k) {
+      const Tensor& targets = batch.Get(answers[k].tensor);
+      for (const int32_t target : targets.ToVector<int32_t>()) {
+        if (target != answers[k].padding) ++counts[k][target];
+      }
+    }
+  }
+  std::vector<Metric> guess;
+  for (size_t k = 0; k < answers.size(); ++k) {
+    int64_t all = 0, most = 0;
+    for (const auto& [target, count] : counts[k]) {
+      all += count;
+      most = std::max(most, count);
+    }
+    if (all > 0) guess.push_back({answers[k].metric, static_cast<double>(most) / static_cast<double>(all)});
+  }
+  return guess;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,148 @@
+#include "crosstalk/models/training/objectives/text_to_text.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "crosstalk/models/decoding/search.h"
+#include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/training/objectives/config.h"
+#include "crosstalk/models/training/objectives/token_rows.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+namespace {
+
+// The ids of a text and the end token, at most `length` of them: what is cut off is the text's end.
+std::vector<int32_t> EncodeText(const Tokenizer& tokenizer, const std::string& text, int64_t length) {
+  std::vector<int32_t> ids = tokenizer.Encode(text);
+  ids.resize(std::min(ids.size(), static_cast<size_t>(length - 1)));
+  ids.push_back(tokenizer.special_tokens().end);
+  return ids;
+}
+
+// The text before the first end, or before an id above the tokenizer's, which a published model may have.
+std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const ModelConfig& config, const Tokenizer& tokenizer) {
+  const auto end = std::find_if(ids.begin(), ids.end(),
+                                [&](int32_t id) { return config.EndsText(id) || id >= tokenizer.vocab_size(); });
+  return {ids.begin(), end};
+}
+
+class TextToTextExamples : public ExampleSource {
+ public:
+  TextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs)
+      : config_(config),
+        tokenizer_(std::move(inputs.tokenizer)),
+        tasks_(inputs.tasks),
+        parts_(RowsWithTargets(inputs.tasks->TrainingParts())),
+        mixture_(Sizes(parts_), config.mixture_cap, inputs.seed) {
+    CheckLabelsFit(*inputs.tasks);
+  }
+
+  Batch EmptyBatch(int64_t rows) const override {
+    return EmptyTextToTextBatch(config_, tokenizer_->special_tokens(), rows);
+  }
+
+  void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
+    const TaskMixture::Place at = mixture_.At(place);
+    const TaskRow& task = *parts_[at.task].at(static_cast<size_t>(at.row));
+    const std::vector<int32_t> inputs = EncodeText(*tokenizer_, task.input, config_.input_length);
+    const std::vector<int32_t> targets = EncodeText(*tokenizer_, task.targets.at(0), config_.target_length);
+    WriteTokenRow(inputs, targets, row, batch);
+    batch.tokens += std::ssize(inputs) + std::ssize(targets);
+  }
+
+  Batch Finished(Batch batch) const override {
+    const int32_t pad = tokenizer_->special_tokens().pad;
+    return WithoutPaddingColumns(WithoutPaddingColumns(batch, "inputs", {}, pad), "targets", {}, pad);
+  }
+
+  int64_t num_places() const override { return mixture_.size(); }
+
+ private:
+  using Rows = std::vector<const TaskRow*>;
+
+  // Of each task the rows that have something to write: WSC's false pairs have not.
+  static std::vector<Rows> RowsWithTargets(const std::vector<TaskSet::Part>& parts) {
+    std::vector<Rows> with_targets;
+    for (const TaskSet::Part& part : parts) {
+      Rows rows;
+      for (const TaskRow& row : *part.rows) {
+        if (!row.targets.empty()) rows.push_back(&row);
+      }
+      if (!rows.empty()) with_targets.push_back(std::move(rows));
+    }
+    return with_targets;
+  }
+
+  static std::vector<int64_t> Sizes(const std::vector<Rows>& parts) {
+    CROSSTALK_CHECK_FIELD(!parts.empty(), "task_data", "has nothing to train on");
+    std::vector<int64_t> sizes;
+    for (const Rows& rows : parts) sizes.push_back(std::ssize(rows));
+    return sizes;
+  }
+
+  // A label that is cut could never be written.
+  void CheckLabelsFit(const TaskSet& tasks) const {
+    for (const TaskSet::Part& part : tasks.TrainingParts()) {
+      if (part.type->labels.empty()) continue;
+      std::set<std::string> seen;
+      for (const TaskRow& row : *part.rows) {
+        if (row.targets.empty() || !seen.insert(row.targets[0]).second) continue;
+        const int64_t tokens = std::ssize(tokenizer_->Encode(row.targets[0])) + 1;
+        CROSSTALK_CHECK_FIELD(tokens <= config_.target_length, "target_length", config_.target_length,
+                              " tokens are less than the ", tokens, " that ", part.type->name, "'s answer ",
+                              Quoted(row.targets[0]), " takes with its end");
+      }
+    }
+  }
+
+  ObjectiveConfig config_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const TaskSet> tasks_;  // holds the rows
+  std::vector<Rows> parts_;
+  TaskMixture mixture_;
+};
+
+}  // namespace
+
+std::string DescribeTextToText(const ObjectiveConfig& config) {
+  return StrCat("up to ", config.input_length, " + ", config.target_length, " tokens of ", config.tasks);
+}
+
+Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
+  return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
+}
+
+std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
+  return std::make_unique<TextToTextExamples>(config, std::move(inputs));
+}
+
+std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
+                                         const TaskType& task, const std::vector<TaskRow>& rows,
+                                         const DecoderOptions& decoder, const Observer& observer) {
+  SearchOptions options;
+  options.max_length = config.target_length;
+  options.decoder = decoder;
+  // As many at once as show progress, and end at a stop, often enough; how they are cut changes no answer.
+  constexpr size_t kRowsAtOnce = 256;
+  std::vector<TaskPrediction> predictions;
+  for (size_t begin = 0; begin < rows.size(); begin += kRowsAtOnce) {
+    ThrowIfStopped(observer.stop);
+    const size_t end = std::min(rows.size(), begin + kRowsAtOnce);
+    std::vector<SearchInput> inputs;
+    for (size_t i = begin; i < end; ++i) {
+      inputs.push_back({.ids = EncodeText(tokenizer, rows[i].input, config.input_length)});
+    }
+    const std::vector<std::vector<SearchAnswer>> answers = Search(model, inputs, options);
+    for (size_t i = begin; i < end; ++i) {
+      const std::string text = tokenizer.Decode(TextOf(answers[i - begin].at(0).ids, model.config(), tokenizer));
+      predictions.push_back({rows[i].id, task.answer_of_text(task, rows[i], text), std::nullopt});
+    }
+    if (observer.progress) observer.progress(static_cast<int64_t>(end), static_cast<int64_t>(rows.size()));
+  }
+  return predictions;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,29 @@
+// Tasks as text (Raffel et al. 2019): the model reads a row's input and writes its answer. Several tasks are mixed in
+// proportion to their rows, each counted up to a cap. A batch of b rows:
+//   inputs   int32[b, n]  the input and the end token, cut to n ≤ input_length; padded
+//   targets  int32[b, m]  the first target and the end token, cut to m ≤ target_length; padded
+// n and m are the longest that the batch has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/decoding/decoder.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+std::string DescribeTextToText(const ObjectiveConfig& config);
+Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs);
+
+// The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another
+// decoder than the default is for measuring the published cache of dynamic projections (decoder.h).
+std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
+                                         const TaskType& task, const std::vector<TaskRow>& rows,
+                                         const DecoderOptions& decoder, const Observer& observer);
+
+}  // namespace crosstalk
