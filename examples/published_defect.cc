@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/decoding/decoder.h"
+#include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/objectives/text_to_text.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/op_context.h"
 
 using namespace crosstalk;  // an example may

@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include "crosstalk/models/bert/albert_config.h"
-#include "crosstalk/models/bert/config.h"
-#include "crosstalk/models/lm/config.h"
-#include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/lm/lm.h"
+#include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/enum_names.h"

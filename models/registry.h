@@ -9,8 +9,6 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/model_config.h"
-#include "crosstalk/models/model_options.h"
-#include "crosstalk/models/recipe.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/dtype.h"
 #include "tools/option_table.h"
 

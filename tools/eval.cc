@@ -6,7 +6,7 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/models/training/ranks/rank_session.h"
+#include "crosstalk/models/training/ranks/session.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/output.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/models/interop/any_model.h"
-#include "crosstalk/models/interop/published_names.h"
+#include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/interop/names.h"
 #include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"

@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "crosstalk/models/batch.h"
-#include "crosstalk/models/published_inputs.h"
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/text/text_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/numpy_file.h"

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/inspection/attention_maps.h"
-#include "crosstalk/models/inspection/crossing.h"
-#include "crosstalk/models/interop/any_model.h"
-#include "crosstalk/models/text_inputs.h"
+#include "crosstalk/models/inspection/mixing.h"
+#include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/training/run_folder.h"
-#include "crosstalk/models/training/run_mixing.h"
+#include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/numpy_file.h"

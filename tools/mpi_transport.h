@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "crosstalk/models/training/ranks/transport.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
 #include "tools/mpi/plugin.h"
 
 namespace crosstalk {

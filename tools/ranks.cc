@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/training/ranks/rank_session.h"
+#include "crosstalk/models/training/ranks/session.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "crosstalk/models/training/run_folder.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/ranks/reducer.h"
-#include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"

@@ -10,10 +10,10 @@
 
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/models/training/given_config.h"
+#include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"

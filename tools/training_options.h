@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/models/training/given_config.h"  // paths
+#include "crosstalk/models/training/finetuning.h"  // paths
 #include "tools/option_table.h"
 
 namespace crosstalk {

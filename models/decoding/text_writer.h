@@ -2,15 +2,67 @@
 // T5 fills the blanks of one, or answers one without blanks.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/model.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/visibility.h"
+
+namespace crosstalk {
+
+// TextPieces: the text of a growing sequence of tokens, a piece at a time.
+
+// A token's text can depend on the one before it, and a character can have several tokens: each piece is
+// the growth of the text of the last few tokens, without an unfinished character at its end.
+class TextPieces {
+ public:
+  // `before`: tokens whose text stands already.
+  explicit TextPieces(std::shared_ptr<const Tokenizer> tokenizer, const std::vector<int32_t>& before = {});
+
+  // The text that stands once the token has been added, less what stood: valid UTF-8, with U+FFFD for bytes that are
+  // none. Empty while a character is not whole.
+  std::string Add(int32_t id);
+  // The text held back, at the end.
+  std::string Rest();
+
+ private:
+  // The text of ids_ from shown_ to `end`, which then stands.
+  std::string Take(const std::string& whole, size_t end);
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<int32_t> ids_;  // the last few
+  size_t shown_ = 0;          // bytes of their text that stand
+  int unfinished_ = 0;        // tokens of the character at its end
+};
+
+// Which tokens are text.
+
+// true for the ids of the model's vocabulary that are text: no special token, no sentinel, none above the
+// tokenizer's. Error(kUsage) where the tokenizer has more.
+inline std::vector<bool> WritableTokens(const Tokenizer& tokenizer, int64_t vocabulary) {
+  CROSSTALK_CHECK(tokenizer.vocab_size() <= vocabulary, "text writer: a tokenizer of ", tokenizer.vocab_size(),
+                  " ids for a vocabulary of ", vocabulary);
+  std::vector<bool> writable(static_cast<size_t>(vocabulary), false);
+  std::fill_n(writable.begin(), tokenizer.vocab_size(), true);
+  const SpecialTokens& special = tokenizer.special_tokens();
+  for (const int32_t id : {special.pad, special.end, special.unknown, special.decoder_start, special.begin,
+                           special.separator, special.mask}) {
+    if (id != kNoToken) writable[static_cast<size_t>(id)] = false;
+  }
+  for (int k = 0; k < tokenizer.num_sentinels(); ++k) writable[static_cast<size_t>(tokenizer.Sentinel(k))] = false;
+  return writable;
+}
+
+}  // namespace crosstalk
 
 namespace CROSSTALK_PUBLIC crosstalk {
 

@@ -44,4 +44,19 @@ AttentionMaps MapAttention(const Model& model, const Tokenizer& tokenizer, const
 // The maps as named tensors, "LAYER.W" and so on, and the tokens' ids by their names.
 std::vector<NamedTensor> TensorsOf(const AttentionMaps& maps);
 
+// A matrix as a small picture, for viewers that take PNG files.
+
+struct HeatImage {
+  int64_t width = 0, height = 0;  // pixels
+  std::string png;
+};
+
+// values[rows, columns]: orange below 0, white at 0, blue above, each as strong as a share of the largest |value|; grey
+// where there is no number. A matrix of more than 256 rows or columns is shown by the means of blocks, a small one with
+// several pixels a value.
+HeatImage DrawHeatImage(const Tensor& values);
+
+// means[⌈rows / block⌉, ⌈columns / block⌉] of blocks of block · block values (fewer at the ends), float64.
+Tensor BlockMeans(const Tensor& values, int64_t block);
+
 }  // namespace crosstalk

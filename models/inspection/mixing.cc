@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -10,11 +12,101 @@
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/composed.h"
 #include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
+
+// What the mixing of heads is made of where it is a function of tokens: measured over a forward pass.
+namespace {
+
+// Of the matrices R[s, t] of all positions that a layer was applied to.
+struct MatrixSums {
+  Shape shape;
+  int64_t positions = 0;
+  std::vector<double> values, squares;  // of each element
+
+  // R[b, n, s, t]
+  void Add(const Tensor& R) {
+    const std::vector<double> all = R.To(DType::kFloat64).Contiguous().ToVector<double>();
+    shape = {R.size(2), R.size(3)};
+    const auto size = static_cast<size_t>(shape.NumElements());
+    values.resize(size);
+    squares.resize(size);
+    for (size_t i = 0; i < all.size(); ++i) {
+      values[i % size] += all[i];
+      squares[i % size] += all[i] * all[i];
+    }
+    positions += R.size(0) * R.size(1);
+  }
+
+  double Mean(size_t element) const { return values[element] / static_cast<double>(positions); }
+  // Σ over positions of (R - c)², without R itself.
+  double SquaresFrom(size_t element, double c) const {
+    return std::max(0.0, squares[element] - 2 * c * values[element] + c * c * static_cast<double>(positions));
+  }
+};
+
+// `holds_identity`: a layer with no static matrix adds J or W itself, and what it captures as R has that, too.
+void Fill(const MatrixSums& sums, bool holds_identity, DynamicMixing* dynamic) {
+  const int64_t columns = sums.shape[1];
+  dynamic->mean = Tensor::Zeros(sums.shape, DType::kFloat64);
+  double size = 0, spread = 0;
+  for (int64_t i = 0; i < sums.shape.NumElements(); ++i) {
+    const auto element = static_cast<size_t>(i);
+    const double own = holds_identity && i / columns == i % columns ? 1 : 0;
+    dynamic->mean.data<double>()[i] = sums.Mean(element) - own;
+    size += sums.SquaresFrom(element, own);
+    spread += sums.SquaresFrom(element, sums.Mean(element));
+  }
+  const double count = static_cast<double>(sums.positions) * static_cast<double>(sums.shape.NumElements());
+  dynamic->generated = std::sqrt(size / count);
+  dynamic->spread = std::sqrt(spread / count);
+}
+
+// R_Xw[2g + 1, g] = -λ_g.
+void Fill(const MatrixSums& R_Xw, DifferentialMixing* differential) {
+  differential->lambda.clear();
+  differential->spread.clear();
+  for (int64_t g = 0; g < R_Xw.shape[1]; ++g) {
+    const auto element = static_cast<size_t>((2 * g + 1) * R_Xw.shape[1] + g);
+    const double mean = R_Xw.Mean(element);
+    differential->lambda.push_back(-mean);
+    differential->spread.push_back(std::sqrt(R_Xw.SquaresFrom(element, mean) / static_cast<double>(R_Xw.positions)));
+  }
+}
+
+}  // namespace
+
+void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
+                          std::vector<LayerMixing>* layers) {
+  std::map<std::pair<std::string, std::string>, MatrixSums> sums;  // by layer and name, "R_Xl"
+  std::set<std::string> waiting;                                   // layers that have not been applied
+  for (const LayerMixing& layer : *layers) {
+    if (layer.DependsOnTokens()) waiting.insert(layer.layer);
+  }
+  {
+    const ContextScope no_grad = NoGrad();
+    const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
+      waiting.erase(capture.module);
+      for (const auto& [name, tensor] : capture.dynamic) sums[{capture.module, name}].Add(tensor);
+    };
+    const ContextScope captured(&OpContext::capture, &take);
+    forward([&] { return waiting.empty(); });
+  }
+  for (LayerMixing& layer : *layers) {
+    for (DynamicMixing& dynamic : layer.dynamic) {
+      const auto found = sums.find({layer.layer, "R_" + dynamic.name});
+      if (found != sums.end()) Fill(found->second, dynamic.beside == "I" && dynamic.name.starts_with('X'), &dynamic);
+    }
+    if (!layer.differential || !layer.differential->of_tokens) continue;
+    const auto found = sums.find({layer.layer, "R_Xw"});
+    if (found != sums.end()) Fill(found->second, &*layer.differential);
+  }
+}
+
 namespace {
 
 // Beyond it the cubes of LAPACK take minutes.
@@ -272,6 +364,68 @@ Json ToJson(const std::vector<LayerMixing>& layers) {
     list.Append(std::move(of_layer));
   }
   return list;
+}
+
+namespace {
+
+const MixingMatrix* FirstOf(const LayerMixing& layer) {
+  const MixingMatrix* const P_l = layer.Find("P_l");
+  return P_l != nullptr ? P_l : layer.Find("P_w");
+}
+
+}  // namespace
+
+double ShareByChance(int64_t rows, int64_t columns) { return 1 - 1 / static_cast<double>(std::max(rows, columns)); }
+
+std::optional<Crossing> CrossingOf(const LayerMixing& layer) {
+  const MixingMatrix* matrix = layer.Find("P_l·P_w");
+  if (matrix == nullptr) matrix = FirstOf(layer);
+  if (matrix == nullptr || !matrix->analysis.off_diagonal_share) return std::nullopt;
+  return Crossing{*matrix->analysis.off_diagonal_share, ShareByChance(matrix->analysis.rows, matrix->analysis.columns)};
+}
+
+std::optional<Crossing> MeanCrossing(const std::vector<LayerMixing>& layers) {
+  Crossing sum = {0, 0};
+  int64_t count = 0;
+  for (const LayerMixing& layer : layers) {
+    if (const std::optional<Crossing> one = CrossingOf(layer)) {
+      sum.share += one->share;
+      sum.by_chance += one->by_chance;
+      ++count;
+    }
+  }
+  if (count == 0) return std::nullopt;
+  return Crossing{sum.share / static_cast<double>(count), sum.by_chance / static_cast<double>(count)};
+}
+
+std::optional<MixedHead> MostMixedHead(const std::vector<LayerMixing>& layers) {
+  std::optional<size_t> most_mixed;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::optional<Crossing> one = CrossingOf(layers[i]);
+    if (one && (!most_mixed || one->share > CrossingOf(layers[*most_mixed])->share)) most_mixed = i;
+  }
+  if (!most_mixed) return std::nullopt;
+  const MixingMatrix& matrix = *FirstOf(layers[*most_mixed]);
+  const int64_t rows = matrix.values.size(0), columns = matrix.values.size(1);
+  if (rows < 2) return std::nullopt;
+  const double* const a = matrix.values.data<double>();
+  std::optional<MixedHead> found;
+  double largest_share = -1;
+  for (int64_t j = 0; j < columns; ++j) {
+    double squares = 0;
+    int64_t heard = j == 0 ? 1 : 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      const double x = a[i * columns + j];
+      squares += x * x;
+      if (i != j && std::abs(x) > std::abs(a[heard * columns + j])) heard = i;
+    }
+    const double own = j < rows ? a[j * columns + j] : 0;
+    const double share = squares > 0 ? 1 - own * own / squares : 0;
+    if (!(share > largest_share)) continue;
+    largest_share = share;
+    found = {*most_mixed, matrix.name, j, own, heard, a[heard * columns + j]};
+  }
+  return found;
 }
 
 }  // namespace crosstalk

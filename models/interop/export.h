@@ -1,14 +1,21 @@
 // A model as a folder that its publishers' frameworks read.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/any_model.h"
-#include "crosstalk/models/interop/published_form.h"
+#include "crosstalk/models/interop/hugging_face.h"
+#include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/interop/names.h"
+#include "crosstalk/models/interop/published_model.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
 
@@ -46,5 +53,39 @@ ExportResult ExportModel(const AnyModel& model, const std::string& out, const Ex
 // Parts of the model that the published configuration and tensors cannot express: "encoder_self.mixing = ["P_l"]", a
 // line each; none: it can be written.
 std::vector<std::string> NotPublishable(const Model& model, const PublishedForm& form);
+
+// The tensors of a model as a published form has them, and what it cannot say of the model.
+
+// The tensors of the files to write, and which of them in 16 bits.
+struct PublishedWeights {
+  std::vector<NamedTensor> tensors;
+  HalfTensors halves;
+  std::vector<std::string> widened;  // those that their recorded type does not hold
+};
+
+// Those of `record` under its names and in its types, as far as `dtype` keeps these; the others, and all where it is
+// null, under their usual names.
+PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, const PublishedNames& names,
+                           ExportDType dtype);
+
+// The record by which a model imported in that format is written again; null for other models.
+const PublishedRecord* RecordOf(const AnyModel& any, PublishedFormat format);
+void AddRemarkOfWidened(const PublishedWeights& weights, ExportResult* result);
+
+// Whether two configurations of a model, as JSON, compute the same in evaluation.
+bool SameConfiguration(const Json& ours, const Json& theirs);
+
+// The files of an export: its tokenizer's, and how each is written and read back.
+
+// The tokenizer's files in a format: those that the model came with in it, else those that publish its tokenizer; none,
+// with a remark, where it has no published form. Error where it has one that cannot say all of it.
+std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format, ExportResult* result);
+
+// Whoever reads the folder must read text as the model does: else Error(kFailure).
+void CheckWrittenTokenizer(const AnyModel& any, const PublishedForm& form, const PublishedFolder& folder);
+
+// Writes `name` into a folder that messages call `out`.
+void WriteExportFile(const std::string& folder, const std::string& out, const std::string& name,
+                     const std::function<void(FileWriter&)>& write);
 
 }  // namespace crosstalk

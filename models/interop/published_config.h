@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
@@ -84,5 +85,11 @@ class PublishedConfig {
   const TensorShapes* tensors_;
   TensorsDiffer differ_;
 };
+
+// A layer of attention in the words of the options that make it.
+
+// MakeAttentionConfig(OptionsOf(layer), layer.d_X) has the layer's form, sizes and head projections. A size that
+// follows from the width is left out.
+AttentionOptions OptionsOf(const AttentionConfig& layer);
 
 }  // namespace crosstalk

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/interop/published_config.h"
-#include "crosstalk/models/interop/published_names.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"

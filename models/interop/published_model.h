@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/published_folder.h"
-#include "crosstalk/models/interop/published_form.h"
+#include "crosstalk/models/interop/hugging_face.h"
+#include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/dtype.h"

@@ -1,14 +1,146 @@
 #include "crosstalk/models/lm/lm.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/autograd/ops.h"
-#include "crosstalk/models/published_inputs.h"
+#include "crosstalk/models/decoding/search.h"
+#include "crosstalk/models/inputs.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/nn/attention/config_fields.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
+
+// A language model as a decoder: it goes on with what it is given.
+namespace {
+
+class LmDecoder : public Decoder {
+ public:
+  LmDecoder(const Lm& model, const DecoderOptions& options) : model_(model), options_(options) {}
+
+  const ModelConfig& config() const override { return model_.config(); }
+  // There is nothing between the texts of a batch and their continuations: only equal lengths go together.
+  int64_t PaddedLength(int64_t n) const override { return n; }
+
+  // Of a longer text the model sees the last `context` tokens.
+  Tensor Start(const Tensor& inputs, const Tensor& mask) override {
+    const bool* const read = mask.data<bool>();
+    const bool* const end = read + mask.num_elements();
+    CROSSTALK_CHECK_FIELD(std::find(read, end, false) == end, "attention_mask",
+                          "hides a token inside a text, which a language model cannot leave out");
+    inputs_ = inputs.size(0);
+    texts_.clear();
+    for (int64_t row = 0; row < inputs_; ++row) texts_.push_back(inputs.Select(0, row).ToVector<int32_t>());
+    return Read(model_.config().context);
+  }
+
+  // The model sees at most `context` tokens. When they are used up, it begins again with the last half of them.
+  Tensor Step(const Tensor& tokens) override {
+    for (size_t row = 0; row < texts_.size(); ++row) texts_[row].push_back(tokens.data<int32_t>()[row]);
+    if (cache_.length == model_.config().context) return Read((model_.config().context + 1) / 2);
+    return model_.DecodeStep(tokens.Reshape({tokens.size(0), 1}), cache_);
+  }
+
+  void SelectBeams(const std::vector<int64_t>& rows) override {
+    cache_.SelectBeams(rows);
+    std::vector<std::vector<int32_t>> texts;
+    for (const int64_t row : rows) texts.push_back(texts_[static_cast<size_t>(row)]);
+    texts_ = std::move(texts);
+  }
+
+  void SelectInputs(const std::vector<int64_t>& inputs) override {
+    const int64_t beams = static_cast<int64_t>(texts_.size()) / inputs_;
+    std::vector<int64_t> rows;
+    for (const int64_t input : inputs) {
+      for (int64_t beam = 0; beam < beams; ++beam) rows.push_back(input * beams + beam);
+    }
+    SelectBeams(rows);
+    inputs_ = static_cast<int64_t>(inputs.size());
+  }
+
+ private:
+  // Begins with the last `most` tokens of each text → the logits of what follows.
+  Tensor Read(int64_t most) {
+    const int64_t count = std::min(most, static_cast<int64_t>(texts_[0].size()));
+    std::vector<int32_t> last;
+    for (const std::vector<int32_t>& text : texts_) last.insert(last.end(), text.end() - count, text.end());
+    cache_ = model_.StartDecoding();
+    cache_.mixings = options_.mixings;
+    return model_.DecodeStep(Tensor::FromValues<int32_t>({static_cast<int64_t>(texts_.size()), count}, last), cache_);
+  }
+
+  const Lm& model_;
+  DecoderOptions options_;
+  TransformerCache cache_;
+  std::vector<std::vector<int32_t>> texts_;  // of each row: read and written
+  int64_t inputs_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> Lm::MakeDecoder(const DecoderOptions& options) const {
+  return std::make_unique<LmDecoder>(*this, options);
+}
+
+namespace {
+
+const FieldTable<LmConfig>& LmFields() {
+  using Config = LmConfig;
+  static const FieldTable<Config> table =
+      Joined<Config>({MakeField("layers", &Config::layers, {}), MakeField("context", &Config::context, {}),
+                      MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
+                      MakeAttentionListField("layer_attention", &Config::layer_attention),
+                      MakeField("positions", &Config::positions, {})},
+                     FieldsOfBase<Config>(ModelConfigFields()));
+  return table;
+}
+
+}  // namespace
+
+Json LmConfig::ToJson() const { return ModelJson(LmFields(), *this); }
+
+void LmConfig::Validate() const {
+  Check({&SpecialTokens::pad});
+  CheckLayers("layers", layers);
+  CROSSTALK_CHECK_FIELD(context >= 1, "context", context, " is less than 1");
+  relative_bias().Validate(RelativeDirection::kUnidirectional);
+  CheckModelAttention("attention", attention, d_model, Causality::kCausal);
+  CheckLayerAttention("layer_attention", layer_attention, layers, d_model, Causality::kCausal);
+}
+
+std::vector<AttentionConfig*> LmConfig::AttentionLayers() {
+  std::vector<AttentionConfig*> layers = {&attention};
+  for (AttentionConfig& layer : layer_attention) layers.push_back(&layer);
+  return layers;
+}
+
+std::unique_ptr<Model> LmConfig::Make(const Initializer& init) const { return std::make_unique<Lm>(*this, init); }
+
+void LmConfig::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
+  KeepOrigins(LmFields(), static_cast<const LmConfig&>(origin), static_cast<const LmConfig&>(before), *this);
+}
+
+std::unique_ptr<ModelConfig> ConfigureLm(const ModelOptions& options, const ModelPurpose& purpose) {
+  auto config = std::make_unique<LmConfig>();
+  config->SetFrom(options, purpose.vocabulary);
+  config->layers = options.layers;
+  config->context = purpose.input_length;
+  config->attention = MakeAttentionLayer(options);
+  config->layer_attention = MakeAttentionLayers(options, options.layers);
+  for (AttentionConfig* const layer : config->AttentionLayers()) layer->causality = Causality::kCausal;
+  config->positions = options.positions;
+  config->Validate();
+  return config;
+}
+
+std::unique_ptr<ModelConfig> ReadLmConfig(const Json& json, const std::string& source) {
+  return std::make_unique<LmConfig>(ModelConfigFromJson(LmFields(), json, source));
+}
+
 namespace {
 
 constexpr double kEmbeddingStddev = 1.0;

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "crosstalk/models/decoding/text_pieces.h"
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/decoding/writable_tokens.h"
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/lm/lm.h"
-#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

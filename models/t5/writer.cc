@@ -3,12 +3,10 @@
 #include <utility>
 
 #include "crosstalk/models/decoding/search.h"
-#include "crosstalk/models/decoding/text_pieces.h"
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/decoding/writable_tokens.h"
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/encoding.h"
-#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -100,5 +102,17 @@ class CheckpointStore {
   std::string directory_;
   mutable std::set<int64_t> trusted_;  // steps whose bytes this object has written or verified
 };
+
+// A module's parameters as named tensors, and back: what model.safetensors holds.
+
+// By dotted path; sharing memory with the parameters.
+std::vector<NamedTensor> ParameterTensors(const Module& module);
+
+// Copies the file's tensors into the parameters. Error(kData) naming file and tensor where one is missing, unknown, or
+// of another shape or dtype; nothing is changed then.
+void LoadParameters(const TensorFile& file, Module& module);
+
+// "embedding[17] is nan" of the first float32 parameter that is not finite; empty if all are.
+std::string NonFiniteValue(const Module& module);
 
 }  // namespace crosstalk

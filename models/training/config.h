@@ -12,10 +12,8 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/model_config.h"
-#include "crosstalk/models/model_options.h"
-#include "crosstalk/models/recipe.h"
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/training/objectives/config.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/nn/optim/optimizer.h"

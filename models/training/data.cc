@@ -10,7 +10,7 @@
 #include "crosstalk/models/text/synthetic/puzzles.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/text/tokenizer_files.h"
-#include "crosstalk/models/training/objectives/prefetch.h"
+#include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/math.h"

@@ -9,7 +9,7 @@
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/models/training/held_out.h"
+#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/inspection/heat_image.h"
-#include "crosstalk/models/training/metrics_log.h"
+#include "crosstalk/models/inspection/attention_maps.h"
+#include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -4,11 +4,10 @@
 #include <vector>
 
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/step_cost.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"

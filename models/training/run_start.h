@@ -13,10 +13,10 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/ranks/rank_group.h"
-#include "crosstalk/models/training/ranks/rank_session.h"
+#include "crosstalk/models/training/ranks/session.h"
 #include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -4,7 +4,6 @@
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/models/training/ranks/rank_reducer.h"
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/math.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "crosstalk/crosstalk.h"
-#include "crosstalk/models/training/objectives/prefetch.h"
+#include "crosstalk/models/training/objectives/batches.h"
 
 namespace crosstalk {
 namespace {

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/step_cost.h"

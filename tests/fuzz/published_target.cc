@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "crosstalk/models/interop/export.h"
-#include "crosstalk/models/interop/hugging_face_folder.h"
+#include "crosstalk/models/interop/hugging_face.h"
 #include "crosstalk/models/interop/published_model.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"

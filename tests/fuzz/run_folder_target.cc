@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/run.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/fuzz/fuzz.h"

@@ -3,11 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/interop/mesh/bundle.h"
+#include "crosstalk/models/interop/mesh/folder.h"
 #include "crosstalk/models/interop/mesh/gin.h"
-#include "crosstalk/models/interop/mesh/mesh_folder.h"
-#include "crosstalk/models/interop/mesh/tensor_bundle.h"
-#include "crosstalk/models/interop/mesh/tensor_bundle_entry.h"
-#include "crosstalk/models/interop/mesh/tensor_table.h"
+#include "crosstalk/models/interop/mesh/table.h"
 #include "crosstalk/models/interop/published_model.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/mesh/tensor_bundle.h"
-#include "crosstalk/models/interop/mesh/tensor_bundle_entry.h"
-#include "crosstalk/models/interop/mesh/tensor_table.h"
+#include "crosstalk/models/interop/mesh/bundle.h"
+#include "crosstalk/models/interop/mesh/table.h"
 #include "crosstalk/runtime/atomic_file.h"
 
 namespace crosstalk {

@@ -17,7 +17,7 @@
 #include <tuple>
 #include <vector>
 
-#include "crosstalk/models/training/ranks/transport.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk::testing {

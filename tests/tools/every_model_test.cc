@@ -12,7 +12,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"

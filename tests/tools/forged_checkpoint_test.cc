@@ -10,8 +10,8 @@
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
-#include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"

@@ -8,7 +8,7 @@
 
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/training/run_mixing.h"
+#include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/training/ranks/rank_reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"

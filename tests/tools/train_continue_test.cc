@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "crosstalk/models/training/metrics_log.h"
+#include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/command_checks.h"

@@ -7,7 +7,7 @@
 
 #include "crosstalk/kernels/peak.h"
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/models/decoding/decoder.h"
+#include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/op_context.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/step_cost.h"
-#include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"

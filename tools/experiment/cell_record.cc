@@ -3,9 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run_folder.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "tools/run_metrics.h"

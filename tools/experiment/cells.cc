@@ -8,9 +8,9 @@
 
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"

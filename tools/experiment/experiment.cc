@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/training_options.h"
 

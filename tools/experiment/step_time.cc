@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"

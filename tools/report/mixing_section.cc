@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "crosstalk/models/inspection/crossing.h"
-#include "crosstalk/models/inspection/heat_image.h"
+#include "crosstalk/models/inspection/attention_maps.h"
+#include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/format.h"
 #include "tools/report/axis.h"

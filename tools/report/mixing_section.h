@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "crosstalk/models/training/run_mixing.h"
+#include "crosstalk/models/training/task_results.h"
 
 namespace crosstalk {
 

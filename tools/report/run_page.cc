@@ -9,8 +9,8 @@
 
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/models/training/run_mixing.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/task_results.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "crosstalk/models/training/run_folder.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/models/decoding/text_pieces.h"
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/inspection/attention_maps.h"
-#include "crosstalk/models/inspection/crossing.h"
-#include "crosstalk/models/text_inputs.h"
+#include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/format.h"

@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/training/run_mixing.h"
+#include "crosstalk/models/training/task_results.h"
 
 namespace crosstalk {
 

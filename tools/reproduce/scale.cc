@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "crosstalk/models/tasks/task_set.h"
-#include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"

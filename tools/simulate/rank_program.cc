@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "crosstalk/models/training/ranks/rank_reducer.h"
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"

@@ -9,7 +9,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/models/training/ranks/message.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "crosstalk/models/training/ranks/rank_reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

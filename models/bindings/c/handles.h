@@ -2,15 +2,28 @@
 // locks of objects, which a call holds while it uses them.
 #pragma once
 
+#include <cxxabi.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/models/bindings/c/crosstalk.h"
+#include "crosstalk/models/decoding/text_writer.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk::c {
 
@@ -82,6 +95,127 @@ class [[nodiscard]] Use {
   std::shared_ptr<Lock> lock_;
   Access access_;
   bool again_ = false;  // a call around it holds the lock
+};
+
+// What every function of crosstalk.h does around its work: a context of its own, errors as a status and the thread's
+// last error, texts that outlive the call.
+
+// Makes the exception that is being handled this thread's last error. Throws nothing, without memory too.
+ct_status NoteError() noexcept;
+
+// body(), with every exception as a status. A thread that is cancelled in a callback must be let go.
+template <typename Body>
+ct_status Call(const Body& body) {
+  try {
+    const ContextScope own{OpContext()};  // a callback's caller may have another
+    body();
+    return CT_OK;
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return NoteError();
+  }
+}
+
+template <typename T>
+void CheckGiven(T* pointer, const char* name) {
+  CROSSTALK_CHECK(pointer != nullptr, name, " is NULL");
+}
+
+// Keeps the text for this thread, and gives it. Either pointer may be null.
+void GiveText(std::string text, const char** to, size_t* length = nullptr);
+
+// The members that a host gives of a configuration, as JSON text, by the tables of fields.
+
+class Given {
+ public:
+  // NULL is {}. Error(kUsage) for a text that is no object of JSON.
+  explicit Given(const char* text);
+
+  bool Has(const char* key) const { return object_.Find(key) != nullptr; }
+
+  // Sets those that the table has a row for. Error(kUsage) of the field for a value that it does not take.
+  template <typename Config>
+  void Set(const FieldTable<Config>& table, Config& config) {
+    for (const Field<Config>& field : table) {
+      const Json::Object& members = object_.AsObject();
+      for (size_t i = 0; i < members.size(); ++i) {
+        if (!IsKeyOf(field, members[i].first)) continue;
+        FindValue(field, object_);  // once
+        field.set(config, members[i].second);
+        read_[i] = true;
+      }
+    }
+  }
+  // Error(kUsage) of the first key that no table had.
+  void CheckAllRead() const;
+
+ private:
+  Json object_;
+  std::vector<bool> read_;
+};
+
+// All of a configuration over its defaults, by one table.
+template <typename Config>
+Config ReadGiven(const FieldTable<Config>& table, const char* text, Config config = {}) {
+  Given given(text);
+  given.Set(table, config);
+  given.CheckAllRead();
+  return config;
+}
+
+// The parameters of a module as a host sees them.
+
+// They share the module's elements.
+std::vector<NamedTensor> ParametersOf(const Module& module);
+
+// A forward pass that gradients can be taken of, and what all forward passes take.
+
+struct PassOptions {
+  bool training = false;
+  uint64_t seed = 1;
+  int64_t step = 0;
+
+  ForwardContext context() const;
+};
+const FieldTable<PassOptions>& PassFields();
+
+class PassObject : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kPass;
+  PassObject() : Object(kKind) {}
+
+  std::shared_ptr<Object> owner;  // of the parameters, whose gradients the pass fills in and empties
+  const Module* module = nullptr;
+  std::vector<NamedVariable> inputs;   // those that need gradients
+  std::vector<NamedVariable> outputs;  // none once gradients were taken
+};
+
+// The outputs as a list, and where `pass` is not null the pass, which keeps them.
+void GivePass(std::vector<NamedVariable> outputs, std::shared_ptr<PassObject> made, ct_tensors** to, ct_pass** pass);
+
+// The object of a model's handle: one that was read, or that of a training.
+
+class ModelObject : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kModel;
+  ModelObject(std::shared_ptr<const Model> of_it, std::shared_ptr<const Tokenizer> its_tokenizer, std::string from,
+              std::shared_ptr<Lock> lock, std::vector<std::string> said = {})
+      : Object(kKind, std::move(lock)),
+        model(std::move(of_it)),
+        tokenizer(std::move(its_tokenizer)),
+        source(std::move(from)),
+        remarks(std::move(said)) {}
+
+  Json Describe() const override;
+  std::vector<NamedTensor> Parameters() const override;
+  // Error(kUsage) without one.
+  const Tokenizer& RequireTokenizer() const;
+
+  const std::shared_ptr<const Model> model;
+  const std::shared_ptr<const Tokenizer> tokenizer;  // null: there is none
+  const std::string source;                          // the folder or checkpoint
+  const std::vector<std::string> remarks;            // on what is not read of its tokenizer: sentences
 };
 
 }  // namespace crosstalk::c

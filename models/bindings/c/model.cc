@@ -1,14 +1,17 @@
-#include "crosstalk/models/bindings/c/model.h"
-
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "crosstalk/models/bindings/c/call.h"
-#include "crosstalk/models/bindings/c/given.h"
-#include "crosstalk/models/bindings/c/parameters.h"
-#include "crosstalk/models/bindings/c/pass.h"
+#include "crosstalk/models/bindings/c/handles.h"
 #include "crosstalk/models/bindings/c/tensors.h"
-#include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/models/decoding/search.h"
+#include "crosstalk/models/inputs.h"
+#include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk::c {
@@ -103,6 +106,194 @@ ct_status ct_model_forward(const ct_model* model, const ct_tensors* inputs, cons
     const auto object = Find<ModelObject>(model, "model");
     const Use use(*object, Access::kShared);
     Forward(object, inputs, options, outputs, pass);
+  });
+}
+
+}  // extern "C"
+
+namespace crosstalk::c {
+
+// A model's texts: what it writes, and its tokenizer.
+namespace {
+
+// What a host says of a search, over what suits the input.
+struct SearchSettings {
+  std::optional<int64_t> max_length;
+  std::optional<double> temperature;
+  bool early_stopping = false;
+  SearchOptions search;
+
+  SearchOptions Over(const SearchOptions& defaults) const {
+    SearchOptions options = search;
+    options.max_length = max_length.value_or(defaults.max_length);
+    options.sampling.temperature = temperature.value_or(options.beams > 1 ? 0 : defaults.sampling.temperature);
+    options.early_stopping = early_stopping ? EarlyStopping::kYes : EarlyStopping::kNo;
+    options.Validate();
+    return options;
+  }
+};
+
+template <typename Member>
+Field<SearchSettings> SearchField(const char* key, Member SearchOptions::*member, FieldOptions options = {}) {
+  return MakeFieldAt<SearchSettings>(
+      key, [member](SearchSettings& settings) -> Member& { return settings.search.*member; }, std::move(options));
+}
+
+template <typename Member>
+Field<SearchSettings> SamplingField(const char* key, Member SamplingOptions::*member) {
+  return MakeFieldAt<SearchSettings>(
+      key, [member](SearchSettings& settings) -> Member& { return settings.search.sampling.*member; }, {});
+}
+
+FieldTable<SearchSettings> TextFields() {
+  using S = SearchSettings;
+  return {MakeField("max_length", &S::max_length, {}),
+          MakeField("temperature", &S::temperature, {}),
+          SamplingField("top_k", &SamplingOptions::top_k),
+          SamplingField("top_p", &SamplingOptions::top_p),
+          SearchField("seed", &SearchOptions::seed, {.range = kSeedRange}),
+          SearchField("beams", &SearchOptions::beams),
+          SearchField("length_penalty", &SearchOptions::length_penalty),
+          SearchField("length_normalisation", &SearchOptions::normalisation),
+          MakeField("early_stopping", &S::early_stopping, {})};
+}
+
+FieldTable<SearchSettings> RowFields() {
+  return Joined(TextFields(),
+                {SearchField("answers", &SearchOptions::answers), SearchField("batch", &SearchOptions::batch)});
+}
+
+std::string TextFrom(const char* text, size_t length, const char* argument) {
+  CROSSTALK_CHECK(text != nullptr || length == 0, argument, " is NULL, of ", length, " bytes");
+  std::string copy(text == nullptr ? "" : text, length);
+  const size_t invalid = FindInvalidUtf8(copy);
+  CROSSTALK_CHECK(invalid == std::string::npos, argument, " is no UTF-8 text: byte ", invalid);
+  return copy;
+}
+
+struct Listener {
+  ct_on_text on_text = nullptr;
+  void* context = nullptr;
+};
+
+// What was written; *stopped where the listener asked for it.
+std::string Write(const Model& model, const TextWriter& writer, const std::string& prompt, const char* text,
+                  const Listener& listener, bool* stopped) {
+  SearchOptions options = ReadGiven(TextFields(), text).Over(writer.Defaults(prompt));
+  std::string whole;
+  const auto emit = [&](std::string_view piece, Author author) {
+    if (*stopped) return;
+    whole += piece;
+    if (listener.on_text == nullptr) return;
+    const int by_the_model = author == Author::kModel;
+    *stopped = listener.on_text(listener.context, std::string(piece).c_str(), piece.size(), by_the_model) != 0;
+  };
+  if (options.beams == 1) {
+    options.stop = [stopped] { return *stopped; };
+    WriteText(model, writer, prompt, options, emit);
+  } else {
+    const auto answers = Search(model, {writer.Read(prompt, options.max_length)}, options);
+    if (!answers[0].empty()) emit(TextOf(writer, prompt, answers[0][0]), Author::kModel);
+  }
+  return whole;
+}
+
+// Rows of ids as a search takes them. The mask of a row is where it has one.
+std::vector<SearchInput> RowsOf(const std::vector<NamedTensor>& tensors, int64_t vocabulary) {
+  Batch batch;
+  for (const NamedTensor& one : tensors) batch.Add(one.name, one.tensor);
+  CheckInputNames(batch, {"input_ids", "attention_mask"});
+  const Tensor ids = RequiredInputIds(batch, 2, vocabulary);
+  const Tensor mask = InputMask(batch, "attention_mask", ids.shape());
+  const std::vector<int32_t> all = ids.ToVector<int32_t>();
+  const std::vector<uint8_t> read = mask.defined() ? mask.ToVector<uint8_t>() : std::vector<uint8_t>();
+  std::vector<SearchInput> rows;
+  const int64_t n = ids.size(1);
+  for (int64_t row = 0; row < ids.size(0); ++row) {
+    SearchInput input = {.ids = {all.begin() + row * n, all.begin() + (row + 1) * n}};
+    if (!read.empty()) input.mask.assign(read.begin() + row * n, read.begin() + (row + 1) * n);
+    rows.push_back(std::move(input));
+  }
+  return rows;
+}
+
+Json AnswersJson(const std::vector<std::vector<SearchAnswer>>& found) {
+  Json rows = Json::MakeArray();
+  for (const std::vector<SearchAnswer>& answers : found) {
+    Json row = Json::MakeArray();
+    for (const SearchAnswer& answer : answers) {
+      Json ids = Json::MakeArray();
+      for (const int32_t id : answer.ids) ids.Append(id);
+      row.Append(Json::MakeObject({{"ids", std::move(ids)}, {"score", answer.score}}));
+    }
+    rows.Append(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<int32_t> IdsOf(const Tensor& tensor) {
+  Batch batch;
+  batch.Add("ids", tensor);
+  CROSSTALK_CHECK(tensor.rank() == 1, "ids: have shape ", tensor.shape(), ", and must have one dimension");
+  if (tensor.num_elements() == 0) return {};
+  return InputIds(batch, "ids", 1, {0, INT32_MAX}).ToVector<int32_t>();
+}
+
+}  // namespace
+}  // namespace crosstalk::c
+
+extern "C" {
+
+ct_status ct_model_generate(const ct_model* model, const char* prompt, size_t length, const char* options,
+                            ct_on_text on_text, void* context, const char** text, size_t* text_length) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    const auto object = Find<ModelObject>(model, "model");
+    const std::string given = TextFrom(prompt, length, "prompt");
+    const Use use(*object, Access::kShared);
+    object->RequireTokenizer();
+    const std::unique_ptr<crosstalk::TextWriter> writer = object->model->MakeWriter(object->tokenizer);
+    CROSSTALK_CHECK(writer != nullptr, object->model->Describe(), ", writes no text");
+    bool stopped = false;
+    std::string written = Write(*object->model, *writer, given, options, {on_text, context}, &stopped);
+    if (text != nullptr || text_length != nullptr) GiveText(std::move(written), text, text_length);
+    if (stopped) throw crosstalk::Interrupted();
+  });
+}
+
+ct_status ct_model_search(const ct_model* model, const ct_tensors* inputs, const char* options, const char** json) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(json, "json");
+    const auto object = Find<ModelObject>(model, "model");
+    const Use use(*object, Access::kShared);
+    const std::unique_ptr<crosstalk::Decoder> decoder = object->model->MakeDecoder({});
+    CROSSTALK_CHECK(decoder != nullptr, object->model->Describe(), ", writes no tokens");
+    const crosstalk::SearchOptions search = ReadGiven(RowFields(), options).Over({});
+    const auto rows = RowsOf(TensorsOf(inputs, "inputs"), decoder->config().vocabulary);
+    GiveText(AnswersJson(crosstalk::Search(*object->model, rows, search)).Dump(), json);
+  });
+}
+
+ct_status ct_model_encode(const ct_model* model, const char* text, size_t length, ct_tensor** ids) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(ids, "ids");
+    const auto object = Find<ModelObject>(model, "model");
+    const std::string given = TextFrom(text, length, "text");
+    const std::vector<int32_t> found = object->RequireTokenizer().Encode(given);
+    GiveHandle(std::make_shared<TensorObject>(
+                   crosstalk::Tensor::FromValues<int32_t>({static_cast<int64_t>(found.size())}, found)),
+               ids);
+  });
+}
+
+ct_status ct_model_decode(const ct_model* model, const ct_tensor* ids, const char** text, size_t* length) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    const auto object = Find<ModelObject>(model, "model");
+    const auto given = Find<TensorObject>(ids, "ids");
+    GiveText(object->RequireTokenizer().Decode(IdsOf(given->tensor)), text, length);
   });
 }
 

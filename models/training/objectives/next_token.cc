@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/training/objectives/config.h"
-#include "crosstalk/models/training/objectives/token_rows.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

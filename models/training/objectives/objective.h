@@ -3,6 +3,7 @@
 // of this folder and one line of ObjectiveTypes().
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,15 +12,63 @@
 #include <vector>
 
 #include "crosstalk/models/batch.h"
-#include "crosstalk/models/model_options.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/model_config.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/training/objectives/config.h"
+#include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
+namespace crosstalk {
+
+// Rounding that the host program's rounding mode does not change: for counts of tokens.
+
+inline int64_t RoundHalfToEven(double x) {
+  const double low = std::floor(x);
+  const double part = x - low;
+  const auto n = static_cast<int64_t>(low);
+  if (part != 0.5) return part < 0.5 ? n : n + 1;
+  return n % 2 == 0 ? n : n + 1;
+}
+
+// Rows of ids that a model reads and ids that it is asked for, as every objective of a text and its targets has them.
+
+// inputs int32[rows, inputs], targets int32[rows, targets], all `pad`; the positions are the targets'.
+Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad);
+
+// Writes the ids of a row, padding staying after them, and counts its targets.
+void WriteTokenRow(const std::vector<int32_t>& inputs, const std::vector<int32_t>& targets, int64_t row, Batch& batch);
+
+}  // namespace crosstalk
+
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// ObjectiveConfig: what is learnt, of text or of tasks, and its table of fields.
+
+// The fields' rows say what they mean.
+struct ObjectiveConfig {
+  std::optional<std::string> name;
+  int64_t input_length = 128;
+  double noise_density = 0.15;
+  double mean_span_length = 3.0;
+  std::optional<Masking> masking;
+  std::optional<SentenceTask> sentence_task;
+  std::optional<int64_t> most_masked;
+  double short_share = 0.1;
+
+  std::string tasks;
+  std::string task_data;
+  int64_t target_length = 64;
+  std::optional<int64_t> mixture_cap;
+  int64_t window_stride = 128;
+  int64_t query_length = 64;
+  int64_t answer_length = 30;
+};
+
+// The objectives that there are, and which of them read which field, are added where they are known (TrainingFields()).
+const FieldTable<ObjectiveConfig>& ObjectiveFields();
 
 class Model;
 

@@ -6,8 +6,7 @@
 
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/tasks/task_set.h"
-#include "crosstalk/models/training/objectives/config.h"
-#include "crosstalk/models/training/objectives/token_rows.h"
+#include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

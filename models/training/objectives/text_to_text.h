@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/decoding/decoder.h"
+#include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "crosstalk/models/training/ranks/message.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 

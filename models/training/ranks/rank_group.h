@@ -4,13 +4,122 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "crosstalk/models/training/ranks/transport.h"
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// Transport: how the processes that train one model tell each other bytes. Each is a rank, 0 … size-1.
+
+class Transport {
+ public:
+  using Request = uint64_t;
+
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // The host that a rank runs on, for messages.
+  virtual std::string host(int rank) const = 0;
+
+  // Begin to send, or to receive a message of at most so many bytes; the bytes must stay until Wait has returned or
+  // Test has said true. Messages from one rank to another under one tag, ≥ 0, arrive in order.
+  virtual Request Send(int to, int tag, std::span<const std::byte> bytes) = 0;
+  virtual Request Receive(int from, int tag, std::span<std::byte> bytes) = 0;
+  // The number of bytes of the message, once it is there, or has left. A request is waited for once. Error(kFailure)
+  // that names rank and host where one that it needs is lost or says nothing any more.
+  virtual size_t Wait(Request request) = 0;
+  // Whether Wait would return at once.
+  virtual bool Test(Request request) = 0;
+
+  // Ends the processes of all ranks, this one with the exit code, where the transport's ranks are processes.
+  virtual void Abort(int code) = 0;
+};
+
+}  // namespace crosstalk
+
+namespace crosstalk {
+
+// Numbers, texts and tensors as the bytes of a message between ranks of one version, and back: exact.
+
+class MessageWriter {
+ public:
+  MessageWriter& Int(int64_t value) { return Append(&value, sizeof value); }
+  MessageWriter& Double(double value) { return Append(&value, sizeof value); }
+  MessageWriter& Text(std::string_view text) {
+    Int(static_cast<int64_t>(text.size()));
+    return Append(text.data(), text.size());
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  MessageWriter& Append(const void* data, size_t size) {
+    bytes_.append(static_cast<const char*>(data), size);
+    return *this;
+  }
+
+  std::string bytes_;
+};
+
+// In the order in which they were written; Error(kFailure) at the end of the message.
+class MessageReader {
+ public:
+  explicit MessageReader(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  bool done() const { return at_ == bytes_.size(); }
+  int64_t Int() { return Number<int64_t>(); }
+  double Double() { return Number<double>(); }
+  std::string Text() { return std::string(Take(static_cast<size_t>(Int()))); }
+
+ private:
+  std::string_view Take(size_t size) {
+    if (size > bytes_.size() - at_) Fail(ErrorKind::kFailure, "a message of another rank is cut off");
+    at_ += size;
+    return std::string_view(bytes_).substr(at_ - size, size);
+  }
+  template <typename T>
+  T Number() {
+    T value;
+    std::memcpy(&value, Take(sizeof value).data(), sizeof value);
+    return value;
+  }
+
+  std::string bytes_;
+  size_t at_ = 0;
+};
+
+// Of a contiguous tensor.
+inline std::span<std::byte> BytesIn(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.raw_data()),
+          static_cast<size_t>(BytesOf(tensor.num_elements(), tensor.dtype()))};
+}
+
+// The sums of one batch.
+inline void WriteSums(const std::vector<MetricSum>& sums, MessageWriter& message) {
+  message.Int(std::ssize(sums));
+  for (const MetricSum& one : sums) message.Text(one.name).Double(one.sum).Int(one.count);
+}
+inline std::vector<MetricSum> ReadSums(MessageReader& message) {
+  std::vector<MetricSum> sums;
+  for (int64_t left = message.Int(); left > 0; --left) {
+    std::string name = message.Text();
+    const double sum = message.Double();
+    sums.push_back({std::move(name), sum, message.Int()});
+  }
+  return sums;
+}
+
+}  // namespace crosstalk
 
 namespace CROSSTALK_PUBLIC crosstalk {
 

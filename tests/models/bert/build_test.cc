@@ -1,7 +1,7 @@
 // What a training configuration that says nothing makes of BERT and ALBERT, and what it can say.
 #include <gtest/gtest.h>
 
-#include "crosstalk/models/bert/config.h"
+#include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/training/config.h"
 #include "tests/support/messages.h"
 

@@ -8,7 +8,6 @@
 #include <limits>
 #include <vector>
 
-#include "crosstalk/models/bindings/c/dlpack.h"
 #include "tests/models/c/owned.h"
 #if __has_include(<dlpack/dlpack.h>)
 #include <dlpack/dlpack.h>

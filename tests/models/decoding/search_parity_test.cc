@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "crosstalk/models/decoding/search.h"
-#include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/models/interop/import.h"
 #include "tests/support/parity.h"
 
 namespace crosstalk {

@@ -1,7 +1,6 @@
-#include "crosstalk/models/decoding/text_pieces.h"
-
 #include <gtest/gtest.h>
 
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/text.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
-#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"

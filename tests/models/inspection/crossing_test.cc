@@ -1,10 +1,10 @@
-#include "crosstalk/models/inspection/crossing.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "crosstalk/models/inspection/mixing.h"
 
 namespace crosstalk {
 namespace crossing_test {

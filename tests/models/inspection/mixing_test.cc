@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/inspection/heat_image.h"
+#include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/projections.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/parity.h"
 #include "tests/support/temp_dir.h"

@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/interop/export.h"
 #include "crosstalk/models/interop/import.h"
-#include "crosstalk/models/interop/mesh/mesh_folder.h"
-#include "crosstalk/models/interop/mesh/published_mesh_t5.h"
-#include "crosstalk/models/interop/mesh/tensor_bundle_writer.h"
-#include "crosstalk/models/interop/published_names.h"
+#include "crosstalk/models/interop/mesh/bundle.h"
+#include "crosstalk/models/interop/mesh/folder.h"
+#include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/t5/config.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/bundles.h"

@@ -1,5 +1,3 @@
-#include "crosstalk/models/interop/published_names.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -7,10 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/bert/config.h"
-#include "crosstalk/models/interop/mesh/published_mesh_t5.h"
-#include "crosstalk/models/interop/published_albert.h"
-#include "crosstalk/models/interop/published_t5.h"
+#include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/interop/names.h"
 
 namespace crosstalk {
 namespace published_names_test {

@@ -1,5 +1,3 @@
-#include "crosstalk/models/interop/mesh/tensor_bundle.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/mesh/tensor_bundle_entry.h"
-#include "crosstalk/models/interop/mesh/tensor_bundle_writer.h"
+#include "crosstalk/models/interop/mesh/bundle.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/text.h"

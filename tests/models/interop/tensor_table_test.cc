@@ -1,11 +1,10 @@
-#include "crosstalk/models/interop/mesh/tensor_table.h"
-
 #include <gtest/gtest.h>
 #include <snappy.h>
 
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/interop/mesh/table.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"

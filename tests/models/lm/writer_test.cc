@@ -5,7 +5,6 @@
 #include <string>
 
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/decoding/writable_tokens.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"

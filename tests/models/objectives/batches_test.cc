@@ -15,7 +15,6 @@
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/models/training/objectives/prefetch.h"
 #include "crosstalk/models/training/objectives/span_corruption.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"

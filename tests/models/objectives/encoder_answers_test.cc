@@ -1,5 +1,3 @@
-#include "crosstalk/models/training/objectives/encoder_answers.h"
-
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -11,6 +9,7 @@
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/models/training/objectives/encoder_examples.h"
+#include "crosstalk/models/training/objectives/task_head.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"

@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/tasks/squad.h"
-#include "crosstalk/models/training/objectives/encoder_answers.h"
+#include "crosstalk/models/training/objectives/task_head.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

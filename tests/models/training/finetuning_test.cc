@@ -10,7 +10,7 @@
 
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/task_results.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "crosstalk/models/t5/t5.h"
-#include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"

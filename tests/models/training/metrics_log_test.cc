@@ -1,7 +1,6 @@
-#include "crosstalk/models/training/metrics_log.h"
-
 #include <gtest/gtest.h>
 
+#include "crosstalk/models/training/run_folder.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"

@@ -1,6 +1,4 @@
 // A run that begins with another's weights.
-#include "crosstalk/models/training/origin.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,9 +8,9 @@
 #include <vector>
 
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/run.h"
-#include "crosstalk/models/training/state_dict.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"

@@ -1,7 +1,5 @@
 // A run on several ranks: the same bits as one process's, whatever their number, also where it is cut and resumed; and
 // what refuses to begin.
-#include "crosstalk/models/training/ranks/rank_session.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "crosstalk/models/training/ranks/session.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/parallel.h"

@@ -12,10 +12,9 @@
 #include <random>
 
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/ranks/rank_group.h"
-#include "crosstalk/models/training/ranks/rank_reducer.h"
-#include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/parallel.h"

@@ -1,5 +1,3 @@
-#include "crosstalk/models/training/run_mixing.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,7 +5,8 @@
 #include <vector>
 
 #include "crosstalk/models/training/run.h"
-#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/models/training/task_results.h"
+#include "crosstalk/models/training/trained.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_config.h"
 #include "tests/support/tiny_run.h"

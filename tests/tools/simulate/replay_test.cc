@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "crosstalk/models/training/ranks/rank_reducer.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/simulate/rank_program.h"
 #include "tools/simulate/scaling.h"

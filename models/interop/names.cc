@@ -1,0 +1,214 @@
+#include "crosstalk/models/interop/names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
+
+namespace crosstalk {
+
+const std::vector<const PublishedForm*>& PublishedForms() {
+  static const std::vector<const PublishedForm*> forms = {&kPublishedT5, &kPublishedBert, &kPublishedAlbert};
+  return forms;
+}
+
+const PublishedForm* FormOf(std::string_view model, PublishedFormat format) {
+  if (format == PublishedFormat::kMesh) return model == kPublishedMeshT5.model ? &kPublishedMeshT5 : nullptr;
+  for (const PublishedForm* form : PublishedForms()) {
+    if (model == form->model) return form;
+  }
+  return nullptr;
+}
+
+namespace {
+
+constexpr int64_t kMostNumber = 1'000'000;
+
+constexpr size_t kPaddedDigits = 3;  // of {z}
+
+// The number at the start of `text`, plain digits that begin with 0 only where there are `fewest`, and what follows it.
+std::optional<std::pair<int64_t, std::string_view>> ReadNumber(std::string_view text, size_t fewest) {
+  size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
+  if (digits < fewest || digits > 7 || (digits > fewest && text[0] == '0')) return std::nullopt;
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + digits, number);
+  if (number > kMostNumber) return std::nullopt;
+  return std::pair(number, text.substr(digits));
+}
+
+int64_t Product(const Shape& shape, int begin, int end) {
+  int64_t product = 1;
+  for (int i = begin; i < end; ++i) product = SaturatingProduct(product, shape[i]);
+  return product;
+}
+
+}  // namespace
+
+std::optional<int64_t> MatchPattern(std::string_view pattern, std::string_view name, int64_t inner_layers) {
+  int64_t i = -1, group = -1;
+  while (!pattern.empty()) {
+    if (pattern[0] != '{') {
+      if (name.empty() || name[0] != pattern[0]) return std::nullopt;
+      pattern.remove_prefix(1);
+      name.remove_prefix(1);
+      continue;
+    }
+    const char which = pattern[1];
+    pattern.remove_prefix(3);
+    const auto number = ReadNumber(name, which == 'z' ? kPaddedDigits : 1);
+    if (!number) return std::nullopt;
+    name = number->second;
+    if (which == 'g') {
+      group = number->first;
+    } else if (which == 'j') {
+      if (number->first >= inner_layers) return std::nullopt;
+      i = group * inner_layers + number->first;
+    } else {
+      i = number->first;
+    }
+  }
+  if (!name.empty()) return std::nullopt;
+  return i;
+}
+
+std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_layers) {
+  std::string name;
+  while (!pattern.empty()) {
+    if (pattern[0] != '{') {
+      name += pattern[0];
+      pattern.remove_prefix(1);
+      continue;
+    }
+    const char which = pattern[1];
+    const std::string number = std::to_string(which == 'g' ? i / inner_layers : which == 'j' ? i % inner_layers : i);
+    if (which == 'z' && number.size() < kPaddedDigits) name.append(kPaddedDigits - number.size(), '0');
+    name += number;
+    pattern.remove_prefix(3);
+  }
+  return name;
+}
+
+PublishedNames::PublishedNames(const PublishedForm& form, const ModelConfig* model)
+    : form_(&form), inner_layers_(model == nullptr || form.inner_layers == nullptr ? 1 : form.inner_layers(*model)) {
+  for (const PublishedTensor& row : form.tensors) {
+    if (model == nullptr || form.has_row == nullptr || form.has_row(row, *model)) rows_.push_back(row);
+  }
+}
+
+std::vector<PublishedName> PublishedNames::NamesOf(std::string_view path) const {
+  std::vector<PublishedName> names;
+  for (const PublishedTensor& row : rows_) {
+    const std::optional<int64_t> i = MatchPattern(row.ours, path, inner_layers_);
+    if (i) names.push_back({ExpandPattern(row.theirs, *i, inner_layers_), row.layout});
+  }
+  if (names.empty()) names.push_back({StrCat(kExtensionPrefix, path), Layout::kSame});
+  return names;
+}
+
+std::vector<PublishedName> PublishedNames::PathsOf(std::string_view name) const {
+  std::vector<PublishedName> paths;
+  for (const PublishedTensor& row : rows_) {
+    const std::optional<int64_t> i = MatchPattern(row.theirs, name, inner_layers_);
+    if (i) paths.push_back({ExpandPattern(row.ours, *i, inner_layers_), row.layout});
+  }
+  return paths;
+}
+
+bool PublishedNames::IsWithoutEffect(std::string_view name) const {
+  return std::any_of(form_->without_effect.begin(), form_->without_effect.end(),
+                     [&](const char* pattern) { return MatchPattern(pattern, name, inner_layers_).has_value(); });
+}
+
+NamePrefix PublishedNames::PrefixOf(const std::vector<std::string>& names, const std::string& source) const {
+  NamePrefix prefix;
+  const auto begin_with = [&](std::string_view own) {
+    return std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+      return name.starts_with(prefix.wrappers) &&
+             std::string_view(name).substr(prefix.wrappers.size()).starts_with(own);
+    });
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (const char* wrapper : {"module.", "_orig_mod."}) {
+      const auto count = begin_with(wrapper);
+      if (count == 0) continue;
+      if (count != std::ssize(names)) {
+        Fail(ErrorKind::kData, source, ": ", count, " of ", names.size(), " tensors' names begin with ",
+             prefix.wrappers, wrapper, ", which a wrapper of the module has put there; all of them must, or none");
+      }
+      prefix.wrappers += wrapper;
+      more = true;
+    }
+  }
+  prefix.lacks_own = form_->prefix[0] != '\0' && begin_with(form_->prefix) == 0;
+  return prefix;
+}
+
+std::string PublishedNames::Usual(std::string_view name, const NamePrefix& prefix) const {
+  name.remove_prefix(std::min(name.size(), prefix.wrappers.size()));
+  if (IsExtension(name)) return std::string(name);
+  std::string usual = prefix.lacks_own ? StrCat(form_->prefix, name) : std::string(name);
+  for (const PublishedAlias& alias : form_->aliases) {
+    const std::string_view end = alias.end;
+    if (usual.size() > end.size() && usual.ends_with(end)) {
+      return usual.substr(0, usual.size() - end.size()) + alias.usual_end;
+    }
+  }
+  return usual;
+}
+
+std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const Shape& ours) {
+  switch (layout) {
+    case Layout::kSame:
+      if (theirs.shape() != ours) return std::nullopt;
+      return theirs;
+    case Layout::kFlat:
+      if (theirs.rank() != 1 || theirs.size(0) != Product(ours, 0, ours.rank())) return std::nullopt;
+      return theirs.Reshape(ours);
+    case Layout::kRows: {
+      if (theirs.rank() != 2 || ours.rank() != 2 || theirs.size(1) != ours[1]) return std::nullopt;
+      if (theirs.size(0) > ours[0] || ours[0] - theirs.size(0) >= 128) return std::nullopt;
+      if (theirs.shape() == ours) return theirs;
+      Tensor padded = Tensor::Zeros(ours, theirs.dtype());
+      padded.Slice(0, 0, theirs.size(0)).CopyFrom(theirs);
+      return padded;
+    }
+    case Layout::kColumns:
+      if (theirs.rank() != 2) return std::nullopt;
+      return FromPublished(theirs.Transpose(0, 1).Contiguous(), Layout::kRows, ours);
+    case Layout::kMatrix:
+    case Layout::kTransposed:
+      break;
+  }
+  if (theirs.rank() != 2) return std::nullopt;
+  const Tensor matrix = layout == Layout::kMatrix ? theirs : theirs.Transpose(0, 1);
+  for (int split = 1; split < ours.rank(); ++split) {
+    if (Product(ours, 0, split) != matrix.size(0) || Product(ours, split, ours.rank()) != matrix.size(1)) continue;
+    return matrix.Contiguous().Reshape(ours);
+  }
+  return std::nullopt;
+}
+
+Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids) {
+  const Tensor dense = ours.Contiguous();
+  switch (layout) {
+    case Layout::kSame:
+      return dense;
+    case Layout::kFlat:
+      return dense.Reshape({dense.num_elements()});
+    case Layout::kRows:
+      return dense.Slice(0, 0, ids).Contiguous();
+    case Layout::kColumns:
+      return dense.Slice(0, 0, ids).Transpose(0, 1).Contiguous();
+    case Layout::kMatrix:
+      return dense.Reshape(parameter.matrix_shape);
+    case Layout::kTransposed:
+      break;
+  }
+  return dense.Reshape(parameter.matrix_shape).Transpose(0, 1).Contiguous();
+}
+
+}  // namespace crosstalk

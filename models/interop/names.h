@@ -1,0 +1,187 @@
+// A model's interface for reading and writing the folders that its publishers' framework has (Hugging Face's
+// config.json and model.safetensors, or a checkpoint of Mesh TensorFlow and its operative_config.gin): one table of
+// tensors, and the two configurations as functions of each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/models/bert/bert.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/tensor.h"
+
+namespace crosstalk {
+
+class PublishedConfig;
+struct ModelConfig;
+struct TrainingConfig;
+
+// The formats of published models.
+enum class PublishedFormat {
+  kHuggingFace,  // config.json and model.safetensors
+  kMesh,         // a checkpoint of Mesh TensorFlow, and operative_config.gin
+};
+template <>
+struct EnumNames<PublishedFormat> {
+  static constexpr EnumName<PublishedFormat> kTable[] = {{PublishedFormat::kHuggingFace, "huggingface"},
+                                                         {PublishedFormat::kMesh, "mesh"}};
+};
+
+// How a parameter stands in a published file. "In" and "out" are one dimension or several.
+enum class Layout {
+  kSame,
+  kFlat,        // ours[h, d] as [h·d]
+  kTransposed,  // ours[in, out] as [out, in], which is how PyTorch has a dense layer
+  kMatrix,      // ours[in, out] as [in, out], each one dimension: a dense layer's weight whose heads are not apart
+  kRows,        // ours[rows, d] as its first rows, one for each id; the rest, up to a multiple of 128, are zeros
+  kColumns,     // the same as [d, ids]
+};
+
+// A row of a model's table. {i} is a number, the same in both names; {z} is i in three digits or more, 007; {g} and {j}
+// are i / n and i % n where n inner layers stand in a group. A parameter with several rows is one tensor under several
+// names: the first is the usual one.
+struct PublishedTensor {
+  const char* ours;
+  const char* theirs;
+  Layout layout;
+};
+
+// A row that other releases wrote under another name.
+struct PublishedAlias {
+  const char* end;  // of a name
+  const char* usual_end;
+};
+
+// The functions get configurations of its model alone.
+struct PublishedForm {
+  const char* model;       // its name in the registry
+  const char* model_type;  // of config.json
+  std::span<const PublishedTensor> tensors;
+  // Tensors that no model computes with, as patterns: checked where they say something, kept, written back.
+  std::span<const char* const> without_effect;
+  // The prefix of all names of the model itself: "bert."; files of the model without a head leave it out. Empty
+  // where there is none.
+  const char* prefix;
+  std::span<const PublishedAlias> aliases;
+
+  // Our configuration. Error(kData) names the key for what cannot be computed or does not fit the tensors.
+  std::unique_ptr<ModelConfig> (*read)(const PublishedConfig& config);
+  // Theirs: the members that it decides, and `architectures`. Fields without a published form are left out.
+  Json (*write)(const ModelConfig& model);
+  // The fields of a training configuration that say what the model is. Those of its attention are there, as the first
+  // layer that has projections would have them.
+  void (*describe)(const ModelConfig& model, TrainingConfig& config);
+  // n of {g} and {j}; null: 1.
+  int64_t (*inner_layers)(const ModelConfig& model);
+  // Whether a row is the model's, where names depend on its configuration; null: all rows are.
+  bool (*has_row)(const PublishedTensor& row, const ModelConfig& model) = nullptr;
+  const char* config_name = "config.json";  // the file of its configuration, for errors
+};
+
+// Hugging Face's.
+const std::vector<const PublishedForm*>& PublishedForms();
+// By the model's name in the registry; null where nobody publishes models of its kind in that format.
+const PublishedForm* FormOf(std::string_view model, PublishedFormat format = PublishedFormat::kHuggingFace);
+
+// Parameters by their published names and back, from a model's table, and their values in the published layout.
+
+// The prefix of the path of a parameter without a published name.
+inline constexpr std::string_view kExtensionPrefix = "crosstalk.";
+
+struct PublishedName {
+  std::string name;
+  Layout layout;
+};
+
+// What the names of a file begin with beside, or without, what the table has.
+struct NamePrefix {
+  std::string wrappers = {};  // "module.", of PyTorch's parallel modules, "_orig_mod.", of compiled ones, or several
+  bool lacks_own = false;     // the table's prefix is not there
+};
+
+class PublishedNames {
+ public:
+  // Of a model with that configuration; null: not known yet.
+  PublishedNames(const PublishedForm& form, const ModelConfig* model);
+
+  // The names that a parameter may have, the usual one first. One that the table has no row for is an extension: its
+  // path after kExtensionPrefix.
+  std::vector<PublishedName> NamesOf(std::string_view path) const;
+  PublishedName UsualName(std::string_view path) const { return NamesOf(path).front(); }
+  // The parameters that a name may mean, in the table's order, and how.
+  std::vector<PublishedName> PathsOf(std::string_view name) const;
+  // Of those that no model computes with.
+  bool IsWithoutEffect(std::string_view name) const;
+  // How the names of a file begin. Error(kData) with `source` where only some of them have what a wrapper adds.
+  NamePrefix PrefixOf(const std::vector<std::string>& names, const std::string& source) const;
+  // The name as the table has it, for one of such a file, or of an older release.
+  std::string Usual(std::string_view name, const NamePrefix& prefix) const;
+
+ private:
+  const PublishedForm* form_;
+  std::vector<PublishedTensor> rows_;
+  int64_t inner_layers_;
+};
+
+inline bool IsExtension(std::string_view name) { return name.starts_with(kExtensionPrefix); }
+
+// `{i}` of a pattern where the name is one of it, -1 where the pattern has no number; nothing where it is not.
+std::optional<int64_t> MatchPattern(std::string_view pattern, std::string_view name, int64_t inner_layers);
+std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_layers);
+
+// Theirs as ours; nothing where the shapes do not fit.
+std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const Shape& ours);
+// A value or a gradient of a parameter as theirs, contiguous; `ids` are those of kRows and kColumns.
+Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids);
+
+// BERT as its publishers' framework has it, and what ALBERT's form shares with it.
+
+class PublishedConfig;
+
+extern const PublishedForm kPublishedBert;
+
+// Where the published names of the two differ, beside their tables.
+struct PublishedBertNames {
+  const char* prefix;       // "bert."
+  const char* class_names;  // "Bert": of architectures, before ForPreTraining
+  const char* query;        // weight of the first layer
+  const char* intermediate;
+  const char* embedding;
+  const char* decoder;  // the embedding's other name where it is tied
+  const char* masked_lm;
+  const char* sentence;
+  const char* pooler;
+};
+
+// Common fields of their configurations; d_model, d_ff, layers and heads by the defaults that `model` comes with.
+void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& names, int64_t attention_heads,
+                       double dropout, const char* activation, BertConfig* model);
+Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names);
+void DescribePublishedBert(const ModelConfig& model, TrainingConfig& config);
+
+// ALBERT as its publishers' framework has it.
+
+extern const PublishedForm kPublishedAlbert;
+
+// T5 as its publishers' framework has it.
+
+extern const PublishedForm kPublishedT5;
+
+// PublishedForm::describe of every form of a T5.
+void DescribeT5(const ModelConfig& described, TrainingConfig& config);
+
+// T5 as its authors' framework, Mesh TensorFlow, has it: T5 1.0 and 1.1, and talking heads with every head projection.
+
+// ReadGin gives its configuration, with feed_forward, dynamic and vocabulary of MeshOptions beside it; most of
+// it follows from the tensors' shapes. Not in PublishedForms().
+extern const PublishedForm kPublishedMeshT5;
+
+}  // namespace crosstalk

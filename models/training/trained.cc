@@ -1,0 +1,358 @@
+#include "crosstalk/models/training/trained.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+namespace {
+
+std::shared_ptr<const Tokenizer> ReadTokenizer(const Checkpoint& checkpoint, const TrainingConfig& config,
+                                               bool may_be_missing) {
+  if (may_be_missing && !RunFolder(checkpoint.path).TokenizerFile()) return nullptr;
+  return LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(config).tokenizer.sentinels);
+}
+
+std::string ChecksumOf(const Checkpoint& checkpoint, const char* file) {
+  const auto found = checkpoint.checksums.find(file);
+  return found == checkpoint.checksums.end() ? "" : found->second;
+}
+
+std::unique_ptr<Model> ReadModel(const Checkpoint& checkpoint, const CheckpointConfig& config,
+                                 const Tokenizer* tokenizer, const TrainedOptions& options) {
+  const std::string source = checkpoint.FilePath(kConfigName) + ": model";
+  const std::unique_ptr<ModelConfig> model_config = ReadModelConfig(config.model, source);
+  // Published models may have ids above their tokenizer's, which no text has.
+  if (tokenizer != nullptr && tokenizer->vocab_size() > model_config->vocabulary) {
+    Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", tokenizer->vocab_size(),
+         " ids, but the model only ", model_config->vocabulary);
+  }
+  if (options.implementation) model_config->SetImplementation(*options.implementation);
+  std::unique_ptr<Model> model =
+      LoadModel(*model_config, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
+  if (options.dtype == DType::kFloat32) model->SetPrecision(config.training.optimization.precision);
+  return model;
+}
+
+}  // namespace
+
+TrainedModel LoadTrainedModel(const Checkpoint& checkpoint, const TrainedOptions& options) {
+  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
+  TrainedModel trained;
+  trained.config = config.training;
+  trained.step = checkpoint.step;
+  trained.checkpoint = checkpoint.path;
+  trained.weights_checksum = ChecksumOf(checkpoint, kModelName);
+  trained.optimizer_checksum = ChecksumOf(checkpoint, kOptimizerName);
+  trained.has_optimizer_state = !trained.optimizer_checksum.empty();
+  if (options.parts == TrainedParts::kConfig) return trained;
+  trained.tokenizer = ReadTokenizer(checkpoint, config.training, options.tokenizer_may_be_missing);
+  if (options.parts == TrainedParts::kTokenizer) return trained;
+  trained.model = ReadModel(checkpoint, config, trained.tokenizer.get(), options);
+  if (options.parts == TrainedParts::kModel) return trained;
+  trained.optimizer_state = ReadSafetensors(checkpoint.FilePath(kOptimizerName));
+  return trained;
+}
+
+TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which, const TrainedOptions& options) {
+  TrainedModel trained;
+  std::vector<std::string> skipped =
+      UseCheckpoint(run_folder, which, [&](const Checkpoint& one) { trained = LoadTrainedModel(one, options); });
+  trained.skipped = std::move(skipped);
+  return trained;
+}
+
+std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheckpoint which,
+                                       const std::function<void(const Checkpoint& checkpoint)>& use) {
+  const RunFolder folder(run_folder);
+  if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
+  const CheckpointStore store(folder.CheckpointDirectory());
+  while (true) {
+    const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
+    const std::vector<std::string> skipped = ReasonsOf(found.skipped);
+    if (found.checkpoint && found.better) {
+      FailField(ErrorKind::kData, "checkpoint", run_folder,
+                ": a damaged one is the best, or may be: ", found.better->reason,
+                "\nname another one; or remove this one, and the best of the others is the best");
+    }
+    const bool finished = KindOf(folder.ModelFile()) != PathKind::kNothing;
+    if (!found.checkpoint && skipped.empty() && store.Steps().empty() && !finished) {
+      Fail(ErrorKind::kData, run_folder, ": has no checkpoint yet; its training saves them by checkpoint_every = ",
+           *ResolvedConfig(ReadRunConfig(folder))->run.checkpoint_every,
+           ", at its end and where it is interrupted: wait for the first, or train with a smaller checkpoint_every");
+    }
+    if (!found.checkpoint) {
+      Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
+           which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
+    }
+    try {
+      use(*found.checkpoint);
+      return skipped;
+    } catch (const Error&) {
+      // A training that goes on in the run removes a checkpoint only when there is a newer one.
+      if (KindOf(found.checkpoint->path) != PathKind::kNothing) throw;
+    }
+  }
+}
+
+TrainingConfig ReadRunConfig(const RunFolder& folder) {
+  if (!folder.HasRunFile() && folder.HoldsRun()) {
+    const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();
+    if (found.checkpoint) return ReadCheckpointConfig(*found.checkpoint).training;
+    Fail(ErrorKind::kData, folder.path(),
+         ": run.json is missing, and no checkpoint is good:", Lines(ReasonsOf(found.skipped)));
+  }
+  const Json run = folder.ReadRunFile();
+  const Json* configuration = run.Find("configuration");
+  if (configuration == nullptr) Fail(ErrorKind::kData, folder.RunFile(), ": has no configuration");
+  return TrainingConfigFromJson(*configuration, folder.RunFile() + ": configuration");
+}
+
+namespace {
+
+constexpr char kField[] = "init_from";
+
+bool IsOneOf(std::string_view key, std::initializer_list<std::string_view> keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::vector<std::string> UseOrigin(const std::string& path, const std::function<void(const Checkpoint&)>& use) {
+  CROSSTALK_CHECK_FIELD(KindOf(path) != PathKind::kNothing, kField, Quoted(path),
+                        ": there is no run or checkpoint there");
+  CROSSTALK_CHECK_FIELD(KindOf(path) == PathKind::kDirectory, kField, Quoted(path),
+                        " is a file; name a run's folder or one of its checkpoints");
+  const auto has = [&](const char* name) { return KindOf(path + "/" + name) != PathKind::kNothing; };
+  CROSSTALK_CHECK_FIELD(!has("config.json") || has("manifest.json"), kField, Quoted(path),
+                        " is a published model's folder; import it first");
+  try {
+    if (RunFolder(path).HoldsRun()) return UseCheckpoint(path, WhichCheckpoint::kNewest, use);
+    use(VerifyCheckpoint(path));
+    return {};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    FailField(ErrorKind::kData, kField, error.what(), "\nname another run's folder, or a checkpoint that is whole");
+  }
+}
+
+}  // namespace
+
+Json ToJson(const Origin& origin) {
+  Json json = Json::MakeObject({{"checkpoint", origin.checkpoint}, {"step", origin.step}, {"weights", origin.weights}});
+  if (!origin.optimizer_state.empty()) json.Set("optimizer_state", origin.optimizer_state);
+  return json;
+}
+
+Origin OriginFromJson(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  Origin origin{reader.String("checkpoint"), reader.Int("step"), reader.String("weights"),
+                reader.Has("optimizer_state") ? reader.String("optimizer_state") : ""};
+  reader.RejectUnread();
+  return origin;
+}
+
+Origin OriginOf(const TrainedModel& origin, OptimizerStart start) {
+  return {origin.checkpoint, origin.step, origin.weights_checksum,
+          start == OptimizerStart::kCarried ? origin.optimizer_checksum : ""};
+}
+
+TrainedModel LoadOrigin(const std::string& path, TrainedParts parts) {
+  TrainedModel origin;
+  std::vector<std::string> skipped = UseOrigin(path, [&](const Checkpoint& checkpoint) {
+    if (!checkpoint.checksums.contains(kModelName)) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
+    const bool has_state = checkpoint.checksums.contains(kOptimizerName);
+    CROSSTALK_CHECK_FIELD(parts != TrainedParts::kOptimizer || has_state, "optimizer_start", checkpoint.path,
+                          " has no optimizer's state to carry over, as no published model has: choose fresh");
+    origin = LoadTrainedModel(checkpoint, {.parts = parts});
+  });
+  origin.skipped = std::move(skipped);
+  return origin;
+}
+
+TrainedModel LoadOrigin(const std::string& path, OptimizerStart start) {
+  return LoadOrigin(path, start == OptimizerStart::kCarried ? TrainedParts::kOptimizer : TrainedParts::kModel);
+}
+
+TrainedModel OutlineOfRun(const std::string& run_folder) {
+  const RunFolder folder(run_folder);
+  TrainedModel outline;
+  if (const std::optional<std::string> file = folder.TokenizerFile()) {
+    outline.config = ReadRunConfig(folder);
+    outline.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(outline.config).tokenizer.sentinels);
+  } else {
+    outline = LoadTrainedModel(run_folder, WhichCheckpoint::kNewest, {.parts = TrainedParts::kTokenizer});
+    outline.config = ReadRunConfig(folder);
+  }
+  outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
+  return outline;
+}
+
+FieldTable<TrainingConfig> ModelFieldsThatBind() {
+  FieldTable<TrainingConfig> fields;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (field.group == "Model" && !IsOneOf(field.key, {"dropout", "mixing_init", "implementation"})) {
+      fields.push_back(field);
+    }
+  }
+  return fields;
+}
+
+void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (!IsOneOf(field.group, {"Data", "Tasks", "Model"}) || IsOneOf(field.key, {"data", "validation", "corpus"}))
+      continue;
+    field.set(config, field.get(origin));
+  }
+}
+
+std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const TrainingConfig& config) {
+  const TrainingConfig& before = origin.config;
+  return config.data.tokenizer == before.data.tokenizer && config.data.vocabulary == before.data.vocabulary
+             ? origin.tokenizer
+             : nullptr;
+}
+
+void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
+  const Tokenizer& before = *origin.tokenizer;
+  const std::string& path = origin.checkpoint;
+  // As many ids are not enough: an id with another text would have the weights of its old text.
+  const bool same = tokenizer.kind() == before.kind() && tokenizer.vocab_size() == before.vocab_size() &&
+                    tokenizer.FileContents() == before.FileContents();
+  CROSSTALK_CHECK_FIELD(same, "tokenizer", config.data.tokenizer, " gives one of kind ", tokenizer.kind(), " with ",
+                        tokenizer.vocab_size(), " ids, which is not the one that the weights of ", path,
+                        " are for, of kind ", before.kind(), " with ", before.vocab_size(),
+                        " ids; leave out tokenizer and vocabulary to take the origin's");
+  const FieldTable<TrainingConfig> fields = ModelFieldsThatBind();
+  TrainingConfig there = config;
+  for (const Field<TrainingConfig>& field : fields) field.set(there, field.get(origin.config));
+  const Vocabulary vocabulary = VocabularyOf(config, &tokenizer);
+  if (ConfigureModel(config, vocabulary)->ToJson() == ConfigureModel(there, vocabulary)->ToJson()) return;
+  FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(FieldDifferences(fields, config, there)),
+            "\nleave these options out to take the origin's");
+}
+
+std::unique_ptr<ModelConfig> ModelUnder(const TrainingConfig& config, const ModelConfig& model,
+                                        const TrainingConfig& before, const Vocabulary& vocabulary) {
+  std::unique_ptr<ModelConfig> under = ConfigureModel(config, vocabulary);
+  under->KeepFrom(model, *ConfigureModel(before, vocabulary));
+  return under;
+}
+
+namespace {
+
+// The head that a parameter is of; empty: none.
+std::string HeadOf(const std::string& parameter, const ModelType& type) {
+  for (const char* head : type.heads) {
+    if (parameter.starts_with(std::string(head) + ".")) return head;
+  }
+  return "";
+}
+
+void AddOnce(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+// The origin's, except heads that it lacks or has in another shape.
+class OriginParameters : public StoredParameters {
+ public:
+  OriginParameters(TensorFile file, const ModelType& type)
+      : StoredParameters(std::move(file), "the configuration"), type_(type) {}
+
+  Tensor Take(const std::string& name, const Shape& shape, DType dtype) override {
+    const std::string head = HeadOf(name, type_);
+    if (head.empty()) return StoredParameters::Take(name, shape, dtype);
+    if (!Holds(name, shape)) {
+      AddOnce(begun_, head);
+      return {};
+    }
+    AddOnce(taken_, head);
+    return StoredParameters::Take(name, shape, dtype);
+  }
+  const std::vector<std::string>& begun() const { return begun_; }
+  // Whole heads.
+  std::vector<std::string> taken() const {
+    std::vector<std::string> heads = taken_;
+    std::erase_if(heads, [&](const std::string& head) { return std::count(begun_.begin(), begun_.end(), head) > 0; });
+    return heads;
+  }
+  std::vector<std::string> left_out() const {
+    std::vector<std::string> heads;
+    for (const std::string& name : Unused()) AddOnce(heads, HeadOf(name, type_));
+    return heads;
+  }
+
+ protected:
+  bool IsOptional(const std::string& name) const override { return !HeadOf(name, type_).empty(); }
+
+ private:
+  const ModelType& type_;
+  std::vector<std::string> begun_, taken_;
+};
+
+}  // namespace
+
+ModelOfOrigin LoadModelOf(const TrainedModel& origin, const ModelConfig& model, uint64_t seed) {
+  const ModelType& type = FindModel(origin.config.model.name);
+  ModelOfOrigin loaded;
+  try {
+    const auto stored = std::make_shared<OriginParameters>(
+        TensorFile{origin.checkpoint + "/" + kModelName, ParameterTensors(*origin.model), {}}, type);
+    loaded.model = LoadModel(model, "the configuration", stored, DType::kFloat32, seed);
+    loaded.begun = stored->begun();
+    loaded.taken = stored->taken();
+    loaded.left_out = stored->left_out();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    FailField(ErrorKind::kData, kField, error.what(),
+              "\nleave out the options that set such sizes to take the origin's");
+  }
+  return loaded;
+}
+
+CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
+  const std::string path = checkpoint.FilePath(kConfigName);
+  const Json json = ReadJsonFile(path);
+  const JsonReader reader(json, path);
+  if (reader.Int("format") != kRunFormat)
+    reader.FailAt("format", "is not ", kRunFormat, ": written by another version");
+  reader.String("version");
+  CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
+                          reader.String("data_fingerprint"), std::nullopt};
+  if (!config.training.optimization.init_from.empty()) {
+    config.origin = OriginFromJson(reader.Value("origin"), path + ": origin");
+  }
+  reader.RejectUnread();
+  return config;
+}
+
+std::string TokenizerPath(const Checkpoint& checkpoint) {
+  const std::optional<std::string> path = RunFolder(checkpoint.path).TokenizerFile();
+  if (!path) {
+    Fail(ErrorKind::kData, checkpoint.path,
+         ": has no tokenizer, so it reads and writes no text; a published model is imported again with the tokenizer's "
+         "files beside its config.json");
+  }
+  return *path;
+}
+
+std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(lines, "\n  "); }
+
+std::vector<std::string> ReasonsOf(const std::vector<SkippedCheckpoint>& skipped) {
+  std::vector<std::string> reasons;
+  for (const SkippedCheckpoint& one : skipped) reasons.push_back(one.reason);
+  return reasons;
+}
+
+}  // namespace crosstalk
