@@ -49,7 +49,7 @@ PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CRO
 # which options it has, once it is built.
 GIVEN := $(sort $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 COMMAND_VARIABLES := $(filter-out $(MAKE_VARIABLES) $(PROGRAM_VARIABLES) ARGS,$(GIVEN))
-check_variables = sh tools/check_variables.sh $(1) '$(subst ','\'',$(2))' '$(MAKE_VARIABLES)$(3)'
+check_variables = sh tools/make/check_variables.sh $(1) '$(subst ','\'',$(2))' '$(MAKE_VARIABLES)$(3)'
 ifeq ($(filter $(COMMAND_GOALS),$(GOALS)),)
 UNREAD := $(COMMAND_VARIABLES) $(filter ARGS,$(GIVEN))
 ifneq ($(strip $(UNREAD)),)
@@ -72,7 +72,7 @@ PACKAGE_GROUPS := build $(if $(filter test test-% quick net everything faults mu
     $(if $(filter abi abi-dump,$(GOALS)),abi) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \
     $(if $(filter mpi test-mpi deb deb-check,$(GOALS))$(filter NP,$(GIVEN)),mpi)
-SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
+SETUP_STATUS := $(shell sh tools/make/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
 $(error not all packages of packages.txt are installed: see the message above)
 endif
@@ -96,7 +96,7 @@ TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/pl
     $(filter %_test.cc,$(call sources,tests)))
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/mpi/% tests/fuzz/driver.cc \
     tests/mutants/mutants.cc tests/course/%,$(call sources,tests))
-# examples/course/exercises are stubs, for a student's own folder: tools/course.mk.
+# examples/course/exercises are stubs, for a student's own folder: tools/make/course.mk.
 EXAMPLE_SOURCES := $(filter-out examples/course/exercises/%,$(call sources,examples))
 C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
 # These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
@@ -159,7 +159,7 @@ $(filter-out $(BUILD)/include/crosstalk.h,$(INCLUDE_LINKS)):
 	@mkdir -p $(@D)
 	@ln -srfn '$(if $(filter %.h,$@),models/)$(@F)' $@
 
-# Style sheets, scripts and data of the command become string literals: #include "embedded/tools/report/page.css.inc".
+# Style sheets, scripts and data of the command become string literals: #include "embedded/tools/page/page.css.inc".
 EMBEDDED := $(patsubst %,$(BUILD)/include/embedded/%.inc,$(sort $(shell find tools -name '*.css' -o -name '*.js' -o -name '*.json')))
 $(EMBEDDED): $(BUILD)/include/embedded/%.inc: %
 	@mkdir -p $(@D)
@@ -264,8 +264,8 @@ $(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/bindings/c/crosstalk.h $
     $(TEST_OBJECTS) $(call object,$(TEST_SUPPORT_SOURCES) tools/crosstalk.cc $(wildcard tests/faults/*.cc) tests/mutants/mutants.cc \
     $(EXAMPLE_SOURCES)))
 
-include tools/course.mk
-include tools/targets.mk
-include tools/packaging.mk
-include tools/mpi.mk
-include tools/attacks.mk
+include tools/make/course.mk
+include tools/make/targets.mk
+include tools/packaging/packaging.mk
+include tools/make/mpi.mk
+include tools/make/attacks.mk

@@ -4,7 +4,7 @@ TalkingHeads is a torch.nn.Module: its parameters are the layer's own memory, by
 trains the layer; and a torch.autograd.Function computes it and its gradients. Run as a program, it trains a small model to
 reverse rows of numbers.
 
-    PYTHONPATH=tools/python python3 examples/talking_heads_torch.py
+    PYTHONPATH=models/bindings/python python3 examples/talking_heads_torch.py
 """
 
 import crosstalk

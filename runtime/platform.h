@@ -23,7 +23,7 @@ struct PlatformInfo {
   std::string compiler;          // "g++ 12.2.0"
   std::string c_library;         // "glibc 2.36"
   // The variables that can change speed or bits: OMP_*, OPENBLAS_*, GOTO_*, GOMP_*, KMP_*, MKL_*, BLIS_*, HWY_*,
-  // CROSSTALK_SIMD; and CROSSTALK_PACKAGES, in which tools/Containerfile says of what day the packages are.
+  // CROSSTALK_SIMD; and CROSSTALK_PACKAGES, in which tools/packaging/Containerfile says of what day the packages are.
   std::map<std::string, std::string> environment;
 };
 

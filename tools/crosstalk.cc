@@ -1,6 +1,6 @@
 // The `crosstalk` command.
-#include "tools/command.h"
-#include "tools/signals.h"
+#include "tools/cli/command.h"
+#include "tools/cli/signals.h"
 
 int main(int argc, char** argv) {
   crosstalk::IgnoreWriteSignals();

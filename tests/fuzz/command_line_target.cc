@@ -4,8 +4,8 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/command.h"
-#include "tools/training_options.h"
+#include "tools/cli/command.h"
+#include "tools/cli/training_options.h"
 
 namespace crosstalk::fuzz {
 namespace {

@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
-#include "tools/report/run_page.h"
+#include "tools/page/run_page.h"
 
 namespace crosstalk::fuzz {
 namespace {

@@ -1,4 +1,4 @@
-// tools/abi.sh: a change that breaks programs which are linked with a library is found, and no other.
+// tools/packaging/abi.sh: a change that breaks programs which are linked with a library is found, and no other.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -48,7 +48,7 @@ class AbiTest : public InstallTest {
   }
   ShellResult InFolder(const std::string& command) { return Shell("cd '" + folder_.string() + "' && " + command); }
   ShellResult Abi(const std::string& action, const std::string& record) {
-    return InFolder("sh tools/abi.sh " + action + " library.so " + record);
+    return InFolder("sh tools/packaging/abi.sh " + action + " library.so " + record);
   }
   static std::string Replaced(std::string text, const std::string& from, const std::string& to) {
     const size_t at = text.find(from);

@@ -119,7 +119,7 @@ TEST_F(CMakePackageTest, ItOffersWhatIsInstalledAndSaysWhereNothingIs) {
   EXPECT_NE(configure.output.find("there is neither libcrosstalk.so."), std::string::npos) << configure.output;
 }
 
-// With the libraries of this build, which are then there: tools/cmake does the same in a folder of its own.
+// With the libraries of this build, which are then there: tools/packaging/cmake does the same in a folder of its own.
 TEST_F(CMakePackageTest, AProjectThatFetchesTheSourcesLinksThem) {
   const ShellResult configure = Configure("cmake/sources", "-DSOURCE='" + source_ + "' -DCROSSTALK_BUILD='" + build_ +
                                                                "' -DCROSSTALK_MAKE_VARIABLES=CXX=g++");

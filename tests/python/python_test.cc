@@ -32,8 +32,8 @@ class PythonTest : public ::testing::Test {
 
   ShellResult Run(const std::string& arguments, const std::string& environment = "") {
     return Shell("cd '" + folder_.path() + "' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" + source_ +
-                 "/tools/python' CROSSTALK_LIBRARY='" + build_ + "/lib/libcrosstalk.so' " + environment + " " +
-                 python_ + " -X dev -W error::ResourceWarning " + arguments);
+                 "/models/bindings/python' CROSSTALK_LIBRARY='" + build_ + "/lib/libcrosstalk.so' " + environment +
+                 " " + python_ + " -X dev -W error::ResourceWarning " + arguments);
   }
   void RunFile(const std::string& name) {
     const ShellResult outcome = Run("'" + source_ + "/tests/python/" + name + "'");

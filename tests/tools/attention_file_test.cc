@@ -1,4 +1,4 @@
-#include "tools/attention_file.h"
+#include "tools/commands/attention_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// tools/check_docs.sh: what README.md and docs/*.md name exists, and what does not is found.
+// tools/make/check_docs.sh: what README.md and docs/*.md name exists, and what does not is found.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ class CheckDocsTest : public ::testing::Test {
     fs::copy(fs::path(source) / "docs", dir_ / "docs", fs::copy_options::recursive);
   }
   CommandResult Check(const std::string& command = CrosstalkBinary()) const {
-    return RunCommand({"-c", "cd \"$1\" && exec sh tools/check_docs.sh \"$2\"", "sh", dir_.path(), command},
+    return RunCommand({"-c", "cd \"$1\" && exec sh tools/make/check_docs.sh \"$2\"", "sh", dir_.path(), command},
                       {.program = "/bin/sh"});
   }
 
@@ -76,7 +76,7 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
 TEST_F(CheckDocsTest, OtherProgramsOptionsAndPlaceholdersAreNoFaults) {
   WriteBytes(dir_ / "README.md",
              ReadBytes(dir_ / "README.md") +
-                 "\n`git log --stat`, `tools/NAME.cc`, `autograd/ops_*`, `<crosstalk/…>`, "
+                 "\n`git log --stat`, `tools/commands/NAME.cc`, `autograd/ops_*`, `<crosstalk/…>`, "
                  "[elsewhere](https://example.org/--x)\n\n"
                  "```\ng++ program.cc $(pkg-config --cflags crosstalk) --std=c++20\n"
                  "crosstalk train --attention talking | tee --append log   # --not-an-option\n```\n");

@@ -1,4 +1,4 @@
-// tools/check_english.sh: each banned phrase is found, also across lines.
+// tools/make/check_english.sh: each banned phrase is found, also across lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class CheckEnglishTest : public ::testing::Test {
   void SetUp() override {
     const char* source = std::getenv("CROSSTALK_SOURCE");
     if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
-    script_ = std::string(source) + "/tools/check_english.sh";
+    script_ = std::string(source) + "/tools/make/check_english.sh";
   }
   // The script reads this file too, so phrases are written with _ for a space and with ~ inside words.
   CommandResult Check(const std::string& name, std::string text) const {

@@ -19,8 +19,8 @@
 #include "tests/support/failing_allocations.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/command.h"
-#include "tools/output.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output.h"
 
 namespace crosstalk {
 namespace command_line_test {

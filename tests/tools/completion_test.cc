@@ -10,7 +10,7 @@
 
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
-#include "tools/command.h"
+#include "tools/cli/command.h"
 
 namespace crosstalk {
 namespace completion_test {

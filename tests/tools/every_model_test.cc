@@ -17,7 +17,7 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/report/samples.h"
+#include "tools/page/samples.h"
 
 namespace crosstalk {
 namespace every_model_test {

@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "tools/cli/mpi_transport.h"
 #include "tools/mpi/watch.h"
-#include "tools/mpi_transport.h"
 
 namespace crosstalk {
 namespace {

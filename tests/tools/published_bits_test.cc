@@ -20,8 +20,8 @@
 #include "tests/support/fusing_targets.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/option_table.h"
-#include "tools/training_options.h"
+#include "tools/cli/option_table.h"
+#include "tools/cli/training_options.h"
 
 namespace crosstalk {
 namespace published_bits_test {

@@ -14,10 +14,10 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/report/chart.h"
-#include "tools/report/heat_map.h"
-#include "tools/report/page.h"
-#include "tools/report/table.h"
+#include "tools/page/chart.h"
+#include "tools/page/heat_map.h"
+#include "tools/page/page.h"
+#include "tools/page/table.h"
 
 namespace crosstalk {
 namespace report_browser_test {

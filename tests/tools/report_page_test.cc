@@ -13,14 +13,14 @@
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_run.h"
-#include "tools/report/axis.h"
-#include "tools/report/chart.h"
-#include "tools/report/curve.h"
-#include "tools/report/drawing.h"
-#include "tools/report/heat_map.h"
-#include "tools/report/page.h"
-#include "tools/report/sparkline.h"
-#include "tools/report/table.h"
+#include "tools/page/axis.h"
+#include "tools/page/chart.h"
+#include "tools/page/curve.h"
+#include "tools/page/drawing.h"
+#include "tools/page/heat_map.h"
+#include "tools/page/page.h"
+#include "tools/page/sparkline.h"
+#include "tools/page/table.h"
 
 namespace crosstalk {
 namespace report_page_test {
@@ -246,7 +246,7 @@ double Contrast(const std::string& a, const std::string& b) {
 
 TEST(ColoursTest, CanBeReadOnTheirGround) {
   for (const char* file : {"light.css", "dark.css"}) {
-    const std::string style = ReadBytes(StrCat(std::getenv("CROSSTALK_SOURCE"), "/tools/report/", file));
+    const std::string style = ReadBytes(StrCat(std::getenv("CROSSTALK_SOURCE"), "/tools/page/", file));
     std::map<std::string, std::string> colours;
     for (size_t at = style.find("--"); at != std::string::npos; at = style.find("--", at + 2)) {
       const size_t colon = style.find(": ", at);

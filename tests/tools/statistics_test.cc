@@ -1,5 +1,5 @@
 // Student's t against its quantiles to 16 digits, and intervals against a case by hand.
-#include "tools/statistics.h"
+#include "tools/cli/statistics.h"
 
 #include <gtest/gtest.h>
 

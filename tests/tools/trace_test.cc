@@ -11,9 +11,9 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/trace/step_trace.h"
-#include "tools/trace/trace_page.h"
-#include "tools/trace/trace_text.h"
+#include "tools/lab/bench/step_trace.h"
+#include "tools/lab/bench/trace_page.h"
+#include "tools/lab/bench/trace_text.h"
 
 namespace crosstalk {
 namespace trace_test {

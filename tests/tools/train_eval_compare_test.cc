@@ -14,7 +14,7 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/statistics.h"
+#include "tools/cli/statistics.h"
 
 namespace crosstalk {
 namespace train_eval_compare_test {

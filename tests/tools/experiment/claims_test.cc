@@ -1,5 +1,5 @@
 // Verdicts on differences that are known.
-#include "tools/experiment/claims.h"
+#include "tools/lab/experiment/claims.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The paper's tables as configurations, and heads at other widths.
-#include "tools/reproduce/scale.h"
+#include "tools/lab/experiment/scale.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "crosstalk/models/training/step_cost.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
-#include "tools/reproduce/tables.h"
+#include "tools/lab/experiment/tables.h"
 
 namespace crosstalk {
 namespace scale_test {

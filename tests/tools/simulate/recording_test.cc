@@ -1,5 +1,5 @@
 // A recording as a file, and `crosstalk simulate` as a user runs it.
-#include "tools/simulate/recording.h"
+#include "tools/lab/simulate/recording.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The replay of ranks on a network, against times that are computed by hand.
-#include "tools/simulate/replay.h"
+#include "tools/lab/simulate/replay.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
-#include "tools/simulate/rank_program.h"
-#include "tools/simulate/scaling.h"
+#include "tools/lab/simulate/rank_program.h"
+#include "tools/lab/simulate/scaling.h"
 
 namespace crosstalk {
 namespace replay_test {

@@ -1,0 +1,171 @@
+#include "tools/cli/output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/file_calls.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr std::string_view kBoldOn = "\033[1m", kBoldOff = "\033[0m", kShownControl = "\uFFFD";
+
+// Bytes of the control character at text[i], 0 if there is none.
+size_t ControlLength(std::string_view text, size_t i) {
+  const auto byte = static_cast<unsigned char>(text[i]);
+  if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return 2;
+  return byte == 0x7F || (byte < 0x20 && byte != '\n' && byte != '\t') ? 1 : 0;
+}
+
+size_t BoldLength(std::string_view text, size_t i) {
+  const std::string_view rest = text.substr(i);
+  if (rest.starts_with(kBoldOn)) return kBoldOn.size();
+  return rest.starts_with(kBoldOff) ? kBoldOff.size() : 0;
+}
+
+enum class BoldSwitches { kReplaced, kKept };
+
+// Puts the parts of a text that a terminal may be given. Needs no memory.
+template <typename Put>
+void PutWithoutControls(std::string_view text, BoldSwitches bold, const Put& put) {
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t control = ControlLength(text, i);
+    const size_t kept = bold == BoldSwitches::kKept ? BoldLength(text, i) : 0;
+    if (control == 0 || kept > 0) {
+      i += std::max<size_t>(kept, 1);
+      continue;
+    }
+    put(text.substr(done, i - done));
+    if (text[i] != '\r') put(kShownControl);
+    done = i += control;
+  }
+  put(text.substr(done));
+}
+
+// Whole, to where it is no terminal.
+void PutMessage(std::string_view text) {
+  const auto put = [](std::string_view part) { std::fwrite(part.data(), 1, part.size(), stderr); };
+  if (isatty(STDERR_FILENO) == 1) {
+    PutWithoutControls(text, BoldSwitches::kKept, put);
+  } else {
+    put(text);
+  }
+}
+
+bool line_stands = false;  // a progress line is on the terminal, without a line end
+
+// A line that the terminal would wrap could not be rewritten.
+size_t TerminalWidth() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) return size.ws_col - 1;
+  return 79;
+}
+
+}  // namespace
+
+bool ErrorIsTerminal() {
+  static const bool is_terminal = [] {
+    const char* term = std::getenv("TERM");
+    return isatty(STDERR_FILENO) == 1 && (term == nullptr || std::strcmp(term, "dumb") != 0);
+  }();
+  return is_terminal;
+}
+
+bool ColourWanted() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return no_color == nullptr || *no_color == '\0';
+}
+
+std::string Bold(const std::string& text) {
+  return ErrorIsTerminal() && ColourWanted() ? StrCat(kBoldOn, text, kBoldOff) : text;
+}
+
+std::string WithoutControls(std::string_view text) {
+  std::string plain;
+  PutWithoutControls(text, BoldSwitches::kReplaced, [&](std::string_view part) { plain += part; });
+  return plain;
+}
+
+void ClearProgressLine() {
+  if (!line_stands) return;
+  std::fputs("\r\033[K", stderr);
+  std::fflush(stderr);
+  line_stands = false;
+}
+
+void ShowProgressLine(const std::string& line) {
+  std::fputs("\r\033[K", stderr);
+  PutMessage(std::string_view(line).substr(0, TerminalWidth()));
+  std::fflush(stderr);
+  line_stands = true;
+}
+
+void PrintMessage(const std::string& line) {
+  ClearProgressLine();
+  PutMessage(line);
+  std::fputc('\n', stderr);
+  std::fflush(stderr);
+}
+
+void PrintError(const char* message, const char* rest) {
+  ClearProgressLine();
+  std::fputs(ErrorIsTerminal() && ColourWanted() ? "\033[1;31merror:\033[0m " : "error: ", stderr);
+  for (const char* part : {message, rest}) PutMessage(part);
+  std::fputc('\n', stderr);
+  std::fflush(stderr);
+}
+
+void CheckOutput(const char* option, const std::string& path, std::string_view begin) {
+  const PathKind kind = KindOf(path);
+  if (kind == PathKind::kNothing) {
+    const std::string folder = ParentOf(path);
+    CROSSTALK_CHECK(KindOf(folder) == PathKind::kDirectory, option, " ", path, ": there is no folder ", folder,
+                    "; make it, or choose another place");
+  } else {
+    CROSSTALK_CHECK(kind == PathKind::kFile, option, " ", path, ": is not a file; choose another name");
+    if (!begin.empty()) {
+      const FileReader file(path);
+      std::string found(std::min<uint64_t>(file.size(), begin.size()), '\0');
+      file.ReadAt(0, found.data(), found.size());
+      CROSSTALK_CHECK(found.empty() || found == begin, option, " ", path,
+                      ": is there, and nothing that this command has written; choose another name");
+    }
+  }
+  try {
+    const AtomicFile probe(path);
+  } catch (const Error& error) {
+    Fail(error.kind(), option, " ", error.what());
+  }
+}
+
+void PrintResult(const std::string& text) {
+  ClearProgressLine();
+  bool whole = true;
+  const auto put = [&](std::string_view part) {
+    whole = whole && std::fwrite(part.data(), 1, part.size(), stdout) == part.size();
+  };
+  if (isatty(STDOUT_FILENO) == 1) {
+    PutWithoutControls(text, BoldSwitches::kKept, put);
+  } else {
+    put(text);
+  }
+  if (!whole || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) throw ReaderIsGone();
+    const bool no_room = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    Fail(no_room ? ErrorKind::kResource : ErrorKind::kFailure,
+         "standard output: cannot write the result: ", errno == EBADF ? "it is closed" : std::strerror(errno));
+  }
+}
+
+void PrintResult(const Json& value) { PrintResult(value.Dump() + "\n"); }
+
+}  // namespace crosstalk

@@ -1,0 +1,119 @@
+// `crosstalk eval`: the held-out measures of a trained model.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/ranks/session.h"
+#include "tools/cli/chosen_model.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/ranks.h"
+#include "tools/cli/training_observer.h"
+#include "tools/cli/training_options.h"
+
+namespace crosstalk {
+
+namespace {
+
+struct EvalSettings {
+  ChosenModel chosen;
+  std::string data;
+  std::optional<int64_t> batch;
+  std::optional<int64_t> eval_batches;
+  bool json = false;
+};
+
+FieldTable<EvalSettings> EvalFields() {
+  using S = EvalSettings;
+  return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
+                {MakeOption("--data", &S::data, "PATH",
+                            "Text to measure on, completely: a file or folder; the run's held-out part by default. For "
+                            "a run on tasks, a folder with their files.",
+                            {.is_path = true}),
+                 MakeOption("--batch", &S::batch, "N", "Examples a batch; as in training by default."),
+                 MakeOption("--eval-batches", &S::eval_batches, "N",
+                            "Most batches; by default as in training, or all of --data."),
+                 MakeOption("--json", &S::json, "", "Result as one JSON object.")});
+}
+
+// A run's evaluation data, and their name.
+struct Measured {
+  std::unique_ptr<HeldOut> held_out;
+  std::string data;
+  const char* part;                                  // what progress counts
+  std::shared_ptr<const TextSource> text = nullptr;  // of text
+  EvaluationExtent extent = EvaluationExtent::kEvalBatches;
+};
+
+Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const TrainedModel& trained) {
+  const bool own_text = settings.data.empty();
+  const std::shared_ptr<const TextSource> source =
+      own_text ? OpenCorpus(*config).validation : OpenTextSource(settings.data);
+  // A text of the user's is measured whole, the run's own as far as in training.
+  const EvaluationExtent extent =
+      own_text || settings.eval_batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
+  const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
+  if (!warning.empty()) PrintMessage("warning: ", warning);
+  return {MakeHeldOutText(MakeEvaluation(*config, source, trained.tokenizer, extent)), source->Describe(), "batch",
+          source, extent};
+}
+
+Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const TrainedModel& trained) {
+  if (!settings.data.empty()) config.objective.task_data = settings.data;
+  const auto tasks = std::make_shared<TaskSet>(OpenTasks(config));
+  return {MakeHeldOutTasks(config, tasks, trained.tokenizer), tasks->description, "answer"};
+}
+
+int Eval(const EvalSettings& settings, RankGroup* ranks) {
+  const TrainedModel trained = LoadChosenModel(settings.chosen);
+  TrainingConfig config = trained.config;
+  if (settings.batch) {
+    config.optimization.batch = *settings.batch;
+    config.optimization.shards = 1;
+  }
+  if (settings.eval_batches) config.run.eval_batches = *settings.eval_batches;
+  const ResolvedConfig resolved(config);
+  const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
+                                                                  : OpenText(settings, resolved, trained);
+  Progress progress;
+  const auto show = [&](int64_t done, int64_t total) { progress.Count(measured.part, done, total); };
+  RunEvaluation evaluation;
+  evaluation.step = trained.step;
+  const EvaluationBatches* batches = measured.held_out->batches();
+  evaluation.result = ranks != nullptr && batches != nullptr
+                          ? EvaluateOnRanks(*ranks, resolved, *trained.tokenizer, *trained.model, *batches,
+                                            *measured.text, AbsolutePath("data", settings.data), measured.extent)
+                          : measured.held_out->Evaluate(*trained.model, {.progress = show});
+  evaluation.baselines = measured.held_out->FindBaselines({});
+  if (settings.json) {
+    PrintResult(ToJson(evaluation).Set("checkpoint", trained.checkpoint).Set("data", measured.data));
+    return 0;
+  }
+  PrintResult(StrCat(EvaluationText(evaluation), "\n", trained.checkpoint, " (step ", trained.step, ")\n",
+                     measured.data, "\n"));
+  return 0;
+}
+
+}  // namespace
+
+Command EvalCommand() {
+  return {"eval", "held-out measures of a run, on its own held-out text or on yours",
+          "Loads a checkpoint of a run and measures it on held-out text as training does: ln(PPL) is the mean negative "
+          "log-likelihood, in nats, of a target token. Beside an accuracy stands that of the best constant guess: the "
+          "share of its most frequent target. The examples are the same for every run with the same lengths and data.",
+          [](OptionTable& options) -> std::function<int()> {
+            options.NameField("task_data", "--data");
+            options.AddFields(EvalFields());
+            AddRankOptions(options);
+            options.AddThreads();
+            return [&options] {
+              return WithRanks(options, [&](RankGroup* ranks) { return Eval(options.Over(EvalFields()), ranks); });
+            };
+          }};
+}
+
+}  // namespace crosstalk

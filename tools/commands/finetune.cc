@@ -1,0 +1,238 @@
+// `crosstalk finetune`: goes on with a trained model on tasks, one run for each seed.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/training/finetuning.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/trained.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/cli/command.h"
+#include "tools/cli/dry_run.h"
+#include "tools/cli/format.h"
+#include "tools/cli/output.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/ranks.h"
+#include "tools/cli/signals.h"
+#include "tools/cli/training_observer.h"
+#include "tools/cli/training_options.h"
+#include "tools/page/run_page.h"
+#include "tools/page/seed_runs.h"
+
+namespace crosstalk {
+
+namespace {
+
+// d_model of the smallest T5 whose finetuning was published; BERT and ALBERT began at 768.
+constexpr int64_t kSmallestPublished = 512;
+
+struct FinetuneSettings {
+  TrainingConfig config;
+  std::string from;
+  std::string out;
+  std::vector<uint64_t> seeds;
+  std::optional<double> epochs;
+  bool dry_run = false;
+  bool json = false;
+};
+
+Field<FinetuneSettings> FromField() {
+  return MakeOption("--from", &FinetuneSettings::from, "MODEL", "A run's folder, a checkpoint or an imported model.",
+                    {.is_path = true});
+}
+
+FieldTable<FinetuneSettings> FinetuneRunFields() {
+  using S = FinetuneSettings;
+  return Grouped<S>(
+      "Run",
+      {MakeOption(
+           "--epochs", &S::epochs, "X",
+           "Passes over the examples; as published for the model and the task by default. --steps sets the length too.",
+           {.range = {1e-9, 1e6}}),
+       MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default.",
+                  {.is_path = true}),
+       MakeOption("--seeds", &S::seeds, "LIST",
+                  "Seeds: a run for each, in --out/seed-N; --out/scores.json has the mean and spread over all runs of "
+                  "the folder.",
+                  {.range = kSeedRange}),
+       MakeOption("--dry-run", &S::dry_run, "",
+                  "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
+       MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
+}
+
+// The folder of each run.
+std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
+  if (settings.out.empty()) return {};
+  if (settings.seeds.empty()) return {settings.out};
+  std::vector<std::string> folders;
+  for (const uint64_t seed : settings.seeds) folders.push_back(SeedFolder(settings.out, seed));
+  return folders;
+}
+
+// A run that has begun knows all that its origin decides, and needs that no more.
+TrainedModel OutlineOf(const FinetuneSettings& settings) {
+  for (const std::string& folder : FoldersOf(settings)) {
+    if (RunFolder(folder).HoldsRun()) return OutlineOfRun(folder);
+  }
+  return LoadOrigin(settings.from, TrainedParts::kTokenizer);
+}
+
+// Fields that the origin decides, and fields that tasks do not read: of another value, each is an error.
+std::vector<std::string> FieldsOfTheOrigin() {
+  std::vector<std::string> keys = {"tokenizer", "vocabulary"};
+  for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) keys.push_back(field.key);
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    const FieldReaders& readers = field.options.read_by;
+    const bool of_objectives = std::string_view(readers.key) == "objective";
+    const auto learns_tasks = [](const std::string& name) { return FindObjective(name).learns_tasks(); };
+    if (of_objectives && std::none_of(readers.choices.begin(), readers.choices.end(), learns_tasks)) {
+      keys.push_back(field.key);
+    }
+  }
+  return keys;
+}
+
+// The published settings, under what the command line says.
+void Resolve(const OptionTable& options, FinetuneSettings& settings) {
+  CROSSTALK_CHECK(!settings.from.empty(), "--from is missing: a run's folder, a checkpoint or an imported model");
+  const TrainingConfig given = options.Over(TrainingFields(), TrainingConfig());
+  const std::string& task = given.objective.tasks;
+  const bool carries = given.optimization.optimizer_start == OptimizerStart::kCarried;  // asked for
+  CROSSTALK_CHECK_FIELD(!given.objective.task_data.empty(), "task_data",
+                        "is missing: the folder with the tasks' files");
+  CROSSTALK_CHECK(settings.seeds.empty() || !options.Given("--seed"),
+                  "--seeds and --seed both say the seeds; give one");
+  CROSSTALK_CHECK(settings.seeds.empty() || !settings.out.empty(),
+                  "--seeds needs --out: the folder that gets a run for each");
+  CheckDistinct("--seeds", settings.seeds);
+  if (!task.empty()) SplitList("--task", task);
+  ParseTasks(task);
+  const TrainedModel origin = OutlineOf(settings);
+  FinetuningLength length;
+  TrainingConfig published = FinetuningConfig(origin, task, &length);
+  published.optimization.steps = 0;
+  settings.config = options.Over(TrainingFields(), published);
+  // Another optimizer cannot go on from that state, and is not asked to.
+  if (!carries && settings.config.optimization.optimizer != published.optimization.optimizer)
+    settings.config.optimization.optimizer_start = OptimizerStart::kFresh;
+  if (settings.epochs) length = {.epochs = *settings.epochs, .steps = 0, .warmup = length.warmup};
+  CROSSTALK_CHECK(!settings.epochs || settings.config.optimization.steps == 0,
+                  "--epochs and --steps both say how long; give one");
+  settings.config.optimization.init_from = settings.from;
+  MakePathsAbsolute(&settings.config);
+  const auto count_examples = [&] {
+    TrainingData data;
+    data.tokenizer = origin.tokenizer;
+    data.tasks = std::make_shared<TaskSet>(OpenTasks(settings.config));
+    return CountTrainingExamples(settings.config, data);
+  };
+  SetSteps(length, count_examples, &settings.config);
+  if (settings.config.model.d_model < kSmallestPublished && !options.Given("--learning-rate")) {
+    PrintMessage(
+        "note: the default --learning-rate of ", *settings.config.optimization.learning_rate,
+        " is published for models of 60 million parameters and more; one of a million needs ten times as much");
+  }
+}
+
+// Of the first seed; the others take the same.
+int DryRunOf(FinetuneSettings settings) {
+  const std::vector<std::string> folders = FoldersOf(settings);
+  std::optional<Checkpoint> checkpoint;
+  if (!folders.empty() && RunFolder(folders[0]).HoldsRun()) {
+    checkpoint = CheckpointStore(RunFolder(folders[0]).CheckpointDirectory()).FindNewestGood().checkpoint;
+  }
+  if (!settings.seeds.empty()) settings.config.optimization.seed = settings.seeds[0];
+  return DryRun(ResolvedConfig(settings.config), checkpoint, settings.json);
+}
+
+int Finetune(const OptionTable& options, RankGroup* ranks) {
+  FinetuneSettings settings = options.Over({FromField()}, options.Over(FinetuneRunFields()));
+  Resolve(options, settings);
+  if (settings.dry_run) return DryRunOf(settings);
+  const bool many = !settings.seeds.empty();
+  if (many) CheckFolderOfSeeds(settings.out, *ResolvedConfig(settings.config));
+  if (!many) settings.seeds = {settings.config.optimization.seed};
+  const StopSignals signals;
+  std::unique_ptr<RunLock> lock;
+  if (settings.out.empty()) {
+    std::string name = settings.config.objective.tasks;
+    for (char& c : name) c = c == ',' ? '-' : c;
+    lock = RunLock::OfNewFolder("runs", StrCat(name, "-", settings.config.model.name));
+    settings.out = lock->folder();
+  }
+  std::vector<SeedRun> results;
+  for (const uint64_t seed : settings.seeds) {
+    TrainingConfig config = settings.config;
+    config.optimization.seed = seed;
+    const ResolvedConfig resolved(config);
+    const std::string folder = many ? SeedFolder(settings.out, seed) : settings.out;
+    if (many) PrintMessage(Bold(StrCat("[", results.size() + 1, "/", settings.seeds.size(), "] seed ", seed)));
+    Progress progress;
+    const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->optimization.steps);
+    ResumeOptions resume;
+    resume.from = ResumeOptions::From::kNewest;
+    TrainingRun run = lock != nullptr ? TrainingRun(resolved, std::move(lock), resume, observer, ranks)
+                                      : TrainingRun(resolved, folder, resume, observer, ranks);
+    PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "; ",
+                 run.data().description, "; ", resolved->optimization.steps, " steps of ", resolved->optimization.batch,
+                 ", ", RanksText(ranks), NumThreads(), NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
+    const TrainingSummary summary = run.Train();
+    if (summary.end == TrainingSummary::End::kStopped) {
+      PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out ",
+                   ShellQuoted(settings.out), " resumes");
+      return 128 + signals.Received();
+    }
+    results.push_back(FinishedRun(seed, folder));
+    WriteReportAtEnd(folder, nullptr);
+  }
+  if (many) results = WithEarlierSeeds(settings.out, std::move(results));
+  const Json json = SeedsJson(results);
+  if (many) {
+    WriteFileAtomically(settings.out + "/scores.json", json.DumpPretty());
+    WriteReportAtEnd(settings.out, nullptr);
+  }
+  if (settings.json) {
+    PrintResult(json);
+  } else {
+    PrintResult(SeedsText(json));
+  }
+  PrintMessage("written: ", settings.out, many ? "/scores.json, report.html, seed-*/" : "/scores.json, report.html, ",
+               "predictions/");
+  return 0;
+}
+
+}  // namespace
+
+Command FinetuneCommand() {
+  return {
+      "finetune", "go on with a trained model on tasks, and score its answers",
+      "Trains a model on one or more tasks from their official files, beginning with the weights of a run, a "
+      "checkpoint or an imported model, by the published settings for that model and task. A T5 learns to write the "
+      "answers; a BERT or an ALBERT gets a head for them. The run folder gets a training's files and, from the "
+      "checkpoint with the best held-out score, predictions/ in the official formats, scores.json and report.html.\n"
+      "The same command resumes an interrupted run. With --seeds each seed has its own run.",
+      [](OptionTable& options) -> std::function<int()> {
+        options.AddFields<FinetuneSettings>({FromField()});
+        options.NameField("init_from", "--from");
+        AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation", "corpus"});
+        options.AddFields(FinetuneRunFields());
+        AddRankOptions(options);
+        options.AddThreads();
+        for (const std::string& key : FieldsOfTheOrigin()) options.Hide(key);
+        options.ShowFirst({"--from", "--task", "--task-data", "--epochs", "--steps", "--batch", "--learning-rate",
+                           "--out", "--seeds", "--dry-run"});
+        return [&options] { return WithRanks(options, [&](RankGroup* ranks) { return Finetune(options, ranks); }); };
+      }};
+}
+
+}  // namespace crosstalk

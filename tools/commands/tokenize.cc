@@ -1,0 +1,232 @@
+// `crosstalk tokenize`: text to ids and back, by any tokenizer that a model can have.
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "crosstalk/models/text/encoding.h"
+#include "crosstalk/models/text/text_file.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/trained.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/packed.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/cli/command.h"
+#include "tools/cli/output.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr size_t kMaxLine = size_t{64} << 20;
+constexpr size_t kInputPiece = size_t{1} << 16, kOutputPiece = size_t{1} << 16;
+
+struct TokenizeSettings {
+  std::string tokenizer;
+  std::string input = "-";
+  bool pair = false;
+  bool special = false;
+  bool json = false;
+  bool decode = false;
+  std::optional<int64_t> max_length;
+  Truncation truncation = Truncation::kLongestFirst;
+};
+
+FieldTable<TokenizeSettings> TokenizeFields() {
+  using S = TokenizeSettings;
+  return {
+      MakeOption("input", &S::input, "FILE", "The lines; - is standard input.", {.is_path = true, .not_paths = {"-"}}),
+      MakeOption("--tokenizer", &S::tokenizer, "PATH",
+                 "bytes; a vocab.txt, tokenizer.json or .model; or a folder that holds one: a published model's, a "
+                 "run's or a checkpoint's.",
+                 {.is_path = true, .not_paths = {"bytes"}}),
+      MakeOption("--pair", &S::pair, "", "Each line has two texts, with a tab between them."),
+      MakeOption("--special", &S::special, "",
+                 "Add the special tokens around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>."),
+      MakeOption("--max-length", &S::max_length, "N", "Most tokens a line; the rest is cut off."),
+      MakeOption("--truncation", &S::truncation, "", "What --max-length cuts: none makes too long a line an error."),
+      MakeOption("--json", &S::json, "", "An object a line."),
+      MakeOption("--decode", &S::decode, "",
+                 "Turn lines of ids into text, without special tokens; with --json {\"text\"}.")};
+}
+
+// Lines of a file or of standard input, each with its place for messages.
+class Lines {
+ public:
+  explicit Lines(const std::string& path) : name_(path == "-" ? "standard input" : path) {
+    if (path == "-") return;
+    if (KindOf(path) == PathKind::kOther) {  // a pipe of a shell's, say
+      pipe_.open(path, std::ios::binary);
+      if (!pipe_) Fail(ErrorKind::kData, path, ": cannot be read");
+      stream_ = &pipe_;
+      return;
+    }
+    stream_ = nullptr;
+    file_.emplace(path);
+    reader_.emplace(*file_);
+    FillPiece();
+    RefuseIfNoText(path, piece_);
+  }
+
+  bool Next(std::string* line) {
+    line->clear();
+    ++number_;
+    for (char c; Get(&c);) {
+      if (c == '\n') return true;
+      line->push_back(c);
+      if (line->size() > kMaxLine) Refuse("is longer than ", kMaxLine, " bytes");
+    }
+    return !line->empty();
+  }
+
+  template <typename... Parts>
+  [[noreturn]] void Refuse(const Parts&... parts) const {
+    Fail(ErrorKind::kData, name_, ": line ", number_, " ", parts...);
+  }
+
+ private:
+  bool Get(char* c) {
+    if (stream_ != nullptr) {
+      if (stream_->get(*c)) return true;
+      if (stream_->bad()) Fail(ErrorKind::kData, name_, ": cannot be read to its end");
+      return false;
+    }
+    if (at_ == piece_.size()) FillPiece();
+    if (piece_.empty()) return false;
+    *c = piece_[at_++];
+    return true;
+  }
+  void FillPiece() {
+    piece_.resize(kInputPiece);
+    piece_.resize(reader_->Read(piece_.data(), piece_.size()));
+    at_ = 0;
+  }
+
+  std::string name_;
+  std::istream* stream_ = &std::cin;  // null: a file, packed or not
+  std::ifstream pipe_;
+  std::optional<FileReader> file_;
+  std::optional<PackedReader> reader_;
+  std::string piece_;
+  size_t at_ = 0;
+  int64_t number_ = 0;
+};
+
+EncodedPair Encode(const Tokenizer& tokenizer, const TokenizeSettings& settings, std::string_view line,
+                   const Lines& lines) {
+  if (const size_t bad = FindInvalidUtf8(line); bad != std::string_view::npos) {
+    lines.Refuse("has a byte that is not part of UTF-8 text, at ", bad);
+  }
+  std::string_view first = line;
+  std::optional<std::string_view> second;
+  if (settings.pair) {
+    const size_t tab = line.find('\t');
+    if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos) {
+      lines.Refuse("is not a pair: there must be one tab, between the two texts");
+    }
+    first = line.substr(0, tab);
+    second = line.substr(tab + 1);
+  }
+  PairOptions options;
+  options.max_length = settings.max_length;
+  options.truncation = settings.truncation;
+  EncodedPair pair = EncodePair(tokenizer, first, second, options);
+  if (!settings.special) std::erase_if(pair.tokens, [](const EncodedPair::Token& token) { return token.text < 0; });
+  return pair;
+}
+
+std::string TextOf(const EncodedPair& pair, const Tokenizer& tokenizer, bool json) {
+  if (!json) {
+    std::vector<std::string> ids;
+    for (const EncodedPair::Token& token : pair.tokens) ids.push_back(StrCat(token.id));
+    return Join(ids, " ");
+  }
+  Json ids = Json::MakeArray(), tokens = Json::MakeArray(), offsets = Json::MakeArray(), segments = Json::MakeArray();
+  for (const EncodedPair::Token& token : pair.tokens) {
+    ids.Append(int64_t{token.id});
+    tokens.Append(tokenizer.TokenText(token.id));
+    offsets.Append(Json::MakeArray({token.begin, token.end}));
+    segments.Append(int64_t{token.segment});
+  }
+  return Json::MakeObject({{"ids", std::move(ids)},
+                           {"tokens", std::move(tokens)},
+                           {"offsets", std::move(offsets)},
+                           {"segments", std::move(segments)}})
+      .Dump();
+}
+
+std::string DecodeLine(const Tokenizer& tokenizer, std::string_view line, bool json, const Lines& lines) {
+  std::vector<int32_t> ids;
+  for (size_t at = 0; at < line.size();) {
+    if (IsAsciiSpace(line[at]) || line[at] == ',') {
+      ++at;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(line.data() + at, line.data() + line.size(), id);
+    const auto next = static_cast<size_t>(end - line.data());
+    const bool whole = next == line.size() || IsAsciiSpace(line[next]) || line[next] == ',';
+    if (error != std::errc() || !whole) lines.Refuse("is no list of ids: ", Quoted(line.substr(at, 20)));
+    if (id < 0 || id >= tokenizer.vocab_size()) {
+      lines.Refuse("has the id ", id, "; the tokenizer has 0 to ", tokenizer.vocab_size() - 1);
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  const std::string text = tokenizer.Decode(ids);
+  return json ? Json::MakeObject({{"text", text}}).Dump() : text;
+}
+
+std::unique_ptr<Tokenizer> TokenizerOf(const std::string& path) {
+  if (path == "bytes") return MakeByteTokenizer();
+  const RunFolder run(path);
+  if (!run.HoldsRun()) {
+    std::vector<std::string> remarks;
+    std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(path, kDefaultSentinels, &remarks);
+    for (const std::string& remark : remarks) PrintMessage("note: ", remark);
+    return tokenizer;
+  }
+  if (const std::optional<std::string> file = run.TokenizerFile()) return LoadTokenizerFile(*file);
+  std::unique_ptr<Tokenizer> tokenizer;
+  UseCheckpoint(path, WhichCheckpoint::kNewest,
+                [&](const Checkpoint& one) { tokenizer = LoadTokenizerFile(TokenizerPath(one)); });
+  return tokenizer;
+}
+
+int Tokenize(const TokenizeSettings& settings) {
+  CROSSTALK_CHECK(!settings.tokenizer.empty(),
+                  "--tokenizer is missing: a tokenizer's file, or a folder that holds one");
+  CROSSTALK_CHECK(!settings.decode || !(settings.pair || settings.special || settings.max_length),
+                  "--decode takes none of --pair, --special and --max-length");
+  CROSSTALK_CHECK(!settings.max_length || settings.special, "--max-length counts special tokens: it needs --special");
+  const std::unique_ptr<Tokenizer> tokenizer = TokenizerOf(settings.tokenizer);
+  Lines lines(settings.input);
+  std::string output;
+  for (std::string line; lines.Next(&line);) {
+    output += settings.decode ? DecodeLine(*tokenizer, line, settings.json, lines)
+                              : TextOf(Encode(*tokenizer, settings, line, lines), *tokenizer, settings.json);
+    output += '\n';
+    if (output.size() < kOutputPiece) continue;
+    PrintResult(output);
+    output.clear();
+  }
+  PrintResult(output);
+  return 0;
+}
+
+}  // namespace
+
+Command TokenizeCommand() {
+  return {
+      "tokenize", "turn text into a tokenizer's ids, or ids into text",
+      "Reads lines and prints, for each, the ids of its tokens: numbers with spaces between them or, with --json, "
+      "{\"ids\", \"tokens\", \"offsets\", \"segments\"}. A token's offsets are its bytes in its own text, begin and "
+      "end; those of "
+      "an added special token are 0 and 0. Special tokens in a text are recognised as by the tokenizer's publisher.",
+      OptionsOf(TokenizeFields, Tokenize, Computes::kNo)};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,160 @@
+#include "tools/lab/bench/trace_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "crosstalk/runtime/check.h"
+#include "tools/cli/format.h"
+#include "tools/lab/bench/trace_text.h"
+#include "tools/page/page.h"
+#include "tools/page/table.h"
+
+namespace crosstalk {
+
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+// The step is drawn as lines of text are: so many below each other, each of equal time. Lengths are in pixels.
+constexpr int kLines = 10;
+constexpr double kWidth = 1000, kOpHeight = 20, kThreadHeight = 6, kGap = 3, kLeastLabel = 7;  // a label's letter
+constexpr double kLeastBar = 0.15;
+
+std::string Number(double value) { return FixedText(value, 2); }
+
+// A line of time.
+class TimeLine {
+ public:
+  TimeLine(const StepTrace& trace, int line)
+      : trace_(trace), begin_(trace.seconds * line / kLines), end_(trace.seconds * (line + 1) / kLines) {}
+
+  std::string Html() {
+    for (const TracedOp& op : trace_.ops) AddOp(op);
+    for (const TraceEvent& product : trace_.products) {
+      Add(product.begin, product.end, 0, kOpHeight, product.name == std::string("attention") ? "attention" : "product",
+          "");
+    }
+    for (const TracedOp& op : trace_.ops) AddLabel(op);
+    for (const TraceEvent& tile : trace_.tiles) {
+      Add(tile.begin, tile.end, kOpHeight + kGap + tile.thread * (kThreadHeight + 1), kThreadHeight, "busy", "");
+    }
+    double height = kOpHeight + kGap + trace_.threads * (kThreadHeight + 1);
+    if (!trace_.messages.empty()) {
+      for (const TraceEvent& message : trace_.messages) {
+        Add(message.begin, message.end, height, kThreadHeight, "message",
+            StrCat("<title>", EscapeHtml(message.name), ": ", BytesText(message.bytes), ", ",
+                   Number(1e3 * message.seconds()), " ms</title>"));
+      }
+      height += kThreadHeight + 1;
+    }
+    return StrCat("<svg viewBox=\"0 0 ", Number(kWidth), " ", Number(height), "\" width=\"", Number(kWidth),
+                  "\" height=\"", Number(height), "\" role=\"img\" aria-label=\"", Number(1e3 * begin_), " to ",
+                  Number(1e3 * end_), " ms\">", svg_, "</svg>\n");
+  }
+
+ private:
+  double X(double time) const { return kWidth * std::clamp((time - begin_) / (end_ - begin_), 0.0, 1.0); }
+
+  void Add(double begin, double end, double y, double height, const char* style, const std::string& title) {
+    const double x = X(begin), width = X(end) - x;
+    if (width < kLeastBar) return;
+    svg_ += StrCat("<rect class=\"", style, "\" x=\"", Number(x), "\" y=\"", Number(y), "\" width=\"", Number(width),
+                   "\" height=\"", Number(height), "\">", title, "</rect>");
+  }
+
+  void AddOp(const TracedOp& op) {
+    const TraceEvent& event = op.event;
+    std::string title = StrCat("<title>", EscapeHtml(event.name), " ", ToString(event.shape), " ", Name(event.kind));
+    if (event.layer) title += StrCat(", ", EscapeHtml(*event.layer));
+    title += StrCat(": ", Number(1e3 * event.seconds()), " ms");
+    if (op.multiplications > 0) {
+      const double flop = 2 * static_cast<double>(op.multiplications);
+      title += StrCat(", ", Number(1e-6 * flop), " MFLOP, ",
+                      PercentText(flop / op.event.seconds() / (1e9 * trace_.peak_gflops)), " of the peak");
+    }
+    if (event.bytes > 0) title += StrCat(", ", BytesText(event.bytes));
+    Add(event.begin, event.end, 0, kOpHeight, event.kind == Kind::kBackward ? "op backward" : "op", title + "</title>");
+  }
+
+  // Above the products, where the name has room.
+  void AddLabel(const TracedOp& op) {
+    const std::string name = op.event.name;
+    const double x = X(op.event.begin), width = X(op.event.end) - x;
+    if (width < kLeastLabel * static_cast<double>(name.size())) return;
+    svg_ += StrCat("<text x=\"", Number(x + 3), "\" y=\"", Number(kOpHeight - 6), "\">", EscapeHtml(name), "</text>");
+  }
+
+  const StepTrace& trace_;
+  double begin_, end_;
+  std::string svg_;
+};
+
+const char kStyle[] =
+#include "embedded/tools/lab/bench/trace.css.inc"
+    ;
+
+std::string TimeSection(const StepTrace& trace) {
+  std::string html = StrCat(
+      "<style>", kStyle, "</style>\n<p>From left to right and line by line, each of ",
+      Number(1e3 * trace.seconds / kLines),
+      " ms. Upper bars are operations, with a border on the left where one begins: <span class=\"key op\"></span> "
+      "forward, <span class=\"key op backward\"></span> backward; within them <span class=\"key product\"></span> "
+      "matrix "
+      "products and <span class=\"key attention\"></span> the fused attention. Below are the threads, the one that "
+      "computes by itself between loops first: <span class=\"key busy\"></span> its share of a loop. Point at a bar "
+      "for "
+      "its figures.",
+      trace.messages.empty()
+          ? ""
+          : " Last are <span class=\"key message\"></span> gradients under way to and from other ranks.",
+      "</p>\n<div class=\"scroll trace\">\n");
+  for (int line = 0; line < kLines; ++line) html += TimeLine(trace, line).Html();
+  return html + "</div>\n";
+}
+
+std::string OpsTable(const StepTrace& trace, GroupBy by) {
+  std::vector<std::vector<TableCell>> rows;
+  for (const OpGroup& group : GroupOps(trace, by)) {
+    std::vector<TableCell> row = {group.name, Name(group.kind)};
+    if (by == GroupBy::kNameAndShape) row.emplace_back(group.shape);
+    row.insert(row.end(), {CountText(group.count), FixedText(1e3 * group.seconds, 3),
+                           FixedText(100 * group.seconds / trace.seconds, 1),
+                           FixedText(100 * group.product_seconds / group.seconds, 1),
+                           FixedText(2e-9 * static_cast<double>(group.multiplications), 3),
+                           ProductShareText(trace, group), FixedText(1e-6 * static_cast<double>(group.bytes), 2),
+                           FixedText(100 * group.busy_seconds / (trace.threads * group.seconds), 1)});
+    rows.push_back(std::move(row));
+  }
+  std::vector<std::string> header = {"operation", "pass"};
+  if (by == GroupBy::kNameAndShape) header.push_back("result");
+  header.insert(header.end(), {"times", "ms", "% of the step", "% in products", "GFLOP", "products, of the peak", "MB",
+                               "threads busy, %"});
+  return HtmlTable(header, rows, {.caption = "MB: of operands and results, each once", .changed = {}});
+}
+
+}  // namespace
+
+std::string TracePage(const StepTrace& trace, const std::string& subject) {
+  double products = 0;
+  for (const TracedOp& op : trace.ops) products += op.product_seconds;
+  Page page(StrCat("A step of ", subject));
+  page.SetKind("Crosstalk trace");
+  page.SetLead(StrCat(TraceSummary(trace), " of ", trace.threads, trace.threads == 1 ? " thread." : " threads."));
+  std::vector<Fact> facts = {
+      {"step", StrCat(FixedText(1e3 * trace.seconds, 1), " ms"), PercentText(trace.ShareOfPeak()) + " of the peak"},
+      {"in products and attention", PercentText(products / trace.seconds),
+       StrCat("at ", PercentText(trace.Flop() / products / (1e9 * trace.peak_gflops)), " of the peak")},
+      {"threads busy", PercentText(trace.ShareBusy()), ""},
+      {"waiting within loops", PercentText(trace.ShareWaiting()), "for a loop to begin or to end"},
+      {"without work", PercentText(trace.ShareAlone()), "while one thread computes by itself"},
+      {"peak", StrCat(FixedText(trace.peak_gflops, 0), " GFLOP/s"), "measured in the same process"}};
+  if (!trace.messages.empty()) facts.push_back({"gradients under way", MessagesText(trace), ""});
+  page.AddSection("Where the time goes", FactList(facts));
+  page.AddSection("Operations in time", TimeSection(trace));
+  page.AddSection("Operations by name", OpsTable(trace, GroupBy::kName));
+  page.AddSection("Operations by shape", OpsTable(trace, GroupBy::kNameAndShape));
+  return page.Html();
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,57 @@
+#include "tools/lab/experiment/experiment.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "crosstalk/models/training/trained.h"
+#include "crosstalk/runtime/check.h"
+#include "tools/cli/training_options.h"
+
+namespace crosstalk {
+
+Cell Experiment::CellOf(size_t row, uint64_t seed) const {
+  Cell cell = {.name = table.CellName(table.rows.at(row))};
+  cell.folder = StrCat(cells, "/", cell.name, "/seed-", seed);
+  cell.pretraining = configs.at(row);
+  cell.pretraining.optimization.seed = seed;
+  MakePathsAbsolute(&cell.pretraining);
+  cell.finetunings = finetunings;
+  cell.task_data = task_data;
+  return cell;
+}
+
+std::vector<Cell> CellsOf(const std::vector<Experiment>& experiments) {
+  std::vector<uint64_t> seeds;  // of all, in the order in which they are asked for
+  for (const Experiment& one : experiments) {
+    for (const uint64_t seed : one.seeds) {
+      if (std::find(seeds.begin(), seeds.end(), seed) == seeds.end()) seeds.push_back(seed);
+    }
+  }
+  std::vector<Cell> cells;
+  for (const uint64_t seed : seeds) {
+    std::set<std::string> names;
+    for (const Experiment& one : experiments) {
+      if (std::find(one.seeds.begin(), one.seeds.end(), seed) == one.seeds.end()) continue;
+      for (size_t row = 0; row < one.configs.size(); ++row) {
+        if (!names.insert(one.table.CellName(one.table.rows[row])).second) continue;
+        cells.push_back(one.CellOf(row, seed));
+        const ResolvedConfig checked(cells.back().pretraining);
+      }
+    }
+  }
+  return cells;
+}
+
+AttentionConfig LayerOfRow(const TrainingConfig& config) {
+  for (const std::optional<AttentionKind>& place :
+       {config.model.encoder_self_kind, config.model.decoder_self_kind, config.model.encoder_decoder_kind}) {
+    if (place && *place != config.model.attention.kind) return MakeAttentionLayer(config.model, place);
+  }
+  for (const AttentionKind kind : config.model.layer_kinds) {
+    if (kind != config.model.attention.kind) return MakeAttentionLayer(config.model, kind);
+  }
+  return MakeAttentionLayer(config.model);
+}
+
+}  // namespace crosstalk

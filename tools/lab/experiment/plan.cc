@@ -1,0 +1,262 @@
+#include "tools/lab/experiment/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/cli/format.h"
+#include "tools/lab/experiment/step_time.h"
+
+namespace crosstalk {
+
+namespace {
+
+int64_t StepsDone(const Cell& cell) {
+  if (IsFinished(cell) || IsFinished(cell.PretrainingFolder(), false)) return cell.pretraining.optimization.steps;
+  const std::vector<int64_t> steps = CheckpointStore(RunFolder(cell.PretrainingFolder()).CheckpointDirectory()).Steps();
+  return steps.empty() ? 0 : std::min(steps.back(), cell.pretraining.optimization.steps);
+}
+
+// Calls check(), except for errors of a damaged file of the cell: that is the cell's own failure, and stops no other.
+template <typename Check>
+void UnlessDamaged(Check check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+  }
+}
+
+void CheckConfigurations(const std::vector<Cell>& cells) {
+  const auto check = [](const std::string& folder, const std::string& why) {
+    CROSSTALK_CHECK(why.empty(), folder, ": holds a run of another scale or configuration: ", why,
+                    "\nchoose another --out, or repeat the scale and the options of the runs there");
+  };
+  for (const Cell& cell : cells) {
+    UnlessDamaged([&] { check(cell.PretrainingFolder(), WhyAnother(cell)); });
+    for (const CellFinetuning& one : cell.finetunings) {
+      UnlessDamaged([&] { check(cell.FinetuningFolder(one), WhyAnother(cell, one)); });
+    }
+  }
+}
+
+// The text of the cells that are there must be that of the cells to come, for seeds are compared.
+void CheckData(const std::vector<Cell>& cells) {
+  std::map<std::string, std::string> fingerprints;
+  for (const Cell& cell : cells) {
+    const std::string text = TextOf(cell.pretraining);
+    if (fingerprints.count(text) == 0) {
+      fingerprints[text] = CheckTrainingData(*ResolvedConfig(cell.pretraining)).fingerprint;
+    }
+    UnlessDamaged([&] {
+      const std::optional<std::string> there = DataFingerprintOf(cell);
+      CROSSTALK_CHECK(!there || *there == fingerprints[text], cell.PretrainingFolder(),
+                      ": was trained on other text; choose another --out, or the same --data");
+    });
+  }
+}
+
+// The cost of a model's finetunings, counted on one of its rows.
+struct FinetuningPlan {
+  double steps = 0;  // of its pretraining, that take as long
+  int64_t memory_bytes = 0, disk_bytes = 0;
+};
+
+class Planner {
+ public:
+  Planner(const StopSignals& signals, Plan* plan) : signals_(signals), plan_(*plan) {}
+
+  void Add(const std::vector<const Cell*>& cells) {
+    const Cell& first = *cells[0];
+    RowPlan row = {.name = first.name, .cells = static_cast<int64_t>(cells.size())};
+    int64_t to_finetune = 0;
+    for (const Cell* cell : cells) {
+      const int64_t done = StepsDone(*cell);
+      row.finished += IsFinished(*cell) ? 1 : 0;
+      row.begun += !IsFinished(*cell) && done > 0 ? 1 : 0;
+      row.steps_left += cell->pretraining.optimization.steps - done;
+      to_finetune += IsFinished(*cell) ? 0 : 1;
+    }
+    const ResolvedConfig config(first.pretraining);
+    const StepCost cost = CostOfStep(first.pretraining);
+    row.parameters = cost.parameters;
+    row.step_multiplications = cost.step_multiplications;
+    row.memory_bytes = cost.total_bytes;
+    row.disk_bytes = row.cells * DiskOfRun(*config, cost);
+    double steps = 0;
+    if (row.finished < row.cells) {
+      const FinetuningPlan& finetuning = FinetuningOf(first, cost);
+      steps = static_cast<double>(row.steps_left) * (1 + EvaluationShare(*config)) +
+              finetuning.steps * static_cast<double>(to_finetune);
+      row.memory_bytes = std::max(row.memory_bytes, finetuning.memory_bytes);
+      row.disk_bytes += row.cells * finetuning.disk_bytes;
+    }
+    rows_.push_back({&first, steps});
+    plan_.rows.push_back(std::move(row));
+  }
+
+  // Once all rows are there.
+  void Measure() {
+    std::map<std::string, size_t> quickest;  // row of each model that has something left to do
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i].steps == 0) continue;
+      const auto known = quickest.emplace(ModelOf(i), i).first;
+      if (plan_.rows[i].step_multiplications < plan_.rows[known->second].step_multiplications) known->second = i;
+    }
+    for (const auto& [model, i] : quickest) {
+      const std::optional<double> rate = MeasureRate(rows_[i].first->pretraining, signals_);
+      if (rate) plan_.rates[model] = *rate;
+    }
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const auto rate = plan_.rates.find(ModelOf(i));
+      if (rows_[i].steps == 0 || rate == plan_.rates.end()) continue;
+      RowPlan& row = plan_.rows[i];
+      row.step_seconds = static_cast<double>(row.step_multiplications) / rate->second;
+      row.seconds = rows_[i].steps * *row.step_seconds;
+    }
+  }
+
+ private:
+  struct Row {
+    const Cell* first;
+    double steps;  // that are left, or take as long as what is left
+  };
+
+  const std::string& ModelOf(size_t row) const { return rows_[row].first->pretraining.model.name; }
+
+  const FinetuningPlan& FinetuningOf(const Cell& cell, const StepCost& step) {
+    const std::string& model = cell.pretraining.model.name;
+    if (const auto known = finetunings_.find(model); known != finetunings_.end()) return known->second;
+    FinetuningPlan& plan = finetunings_[model];
+    for (const CellFinetuning& finetuning : cell.finetunings) {
+      const std::optional<FinetuningCost> cost = CostOfFinetuning(cell, finetuning);
+      if (!cost) {
+        plan_.not_finetuned.push_back(finetuning.tasks);
+        continue;
+      }
+      plan.steps += cost->multiplications / static_cast<double>(step.step_multiplications);
+      plan.memory_bytes = std::max(plan.memory_bytes, cost->step.total_bytes);
+      TrainingConfig config = cell.pretraining;
+      config.optimization.steps = cost->steps;
+      plan.disk_bytes += DiskOfRun(config, cost->step);
+    }
+    return plan;
+  }
+
+  const StopSignals& signals_;
+  Plan& plan_;
+  std::vector<Row> rows_;  // as those of the plan
+  std::map<std::string, FinetuningPlan> finetunings_;
+};
+
+int64_t SumOf(const Plan& plan, int64_t RowPlan::*member) {
+  int64_t sum = 0;
+  for (const RowPlan& row : plan.rows) sum += row.*member;
+  return sum;
+}
+
+}  // namespace
+
+int64_t Plan::cells() const { return SumOf(*this, &RowPlan::cells); }
+int64_t Plan::finished() const { return SumOf(*this, &RowPlan::finished); }
+int64_t Plan::disk_bytes() const { return SumOf(*this, &RowPlan::disk_bytes); }
+int64_t Plan::memory_bytes() const {
+  int64_t most = 0;
+  for (const RowPlan& row : rows) most = std::max(most, row.memory_bytes);
+  return most;
+}
+std::optional<double> Plan::seconds() const {
+  double sum = 0;
+  for (const RowPlan& row : rows) {
+    if (!row.step_seconds && row.finished < row.cells) return std::nullopt;
+    sum += row.seconds;
+  }
+  return sum;
+}
+
+Plan MakePlan(const std::vector<Cell>& cells, const StopSignals& signals) {
+  CheckConfigurations(cells);
+  CheckData(cells);
+  Plan plan;
+  Planner planner(signals, &plan);
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<const Cell*>> by_name;
+  for (const Cell& cell : cells) {
+    if (by_name[cell.name].empty()) names.push_back(cell.name);
+    by_name[cell.name].push_back(&cell);
+  }
+  for (const std::string& name : names) planner.Add(by_name[name]);
+  planner.Measure();
+  return plan;
+}
+
+std::string PlanSummary(const Plan& plan) {
+  const int64_t finished = plan.finished(), cells = plan.cells();
+  std::string text =
+      StrCat(cells, cells == 1 ? " cell, " : " cells, ", finished, " finished, ", cells - finished, " to run");
+  if (finished == cells) return text;
+  const std::optional<double> seconds = plan.seconds();
+  text += StrCat(": about ", seconds ? EstimateText(*seconds) : "an unknown time", " here on ", NumThreads(),
+                 NumThreads() == 1 ? " thread" : " threads", ", one after the other; ", BytesText(plan.disk_bytes()),
+                 " on disk, ", BytesText(plan.memory_bytes()), " of memory at most");
+  if (!plan.not_finetuned.empty()) {
+    text += StrCat("\nnot finetuned on ", Join(plan.not_finetuned, ", "),
+                   ": no files of them; --task-data FOLDER says where they are");
+  }
+  return text;
+}
+
+std::string PlanText(const Plan& plan) {
+  std::string text =
+      "| row | cells | finished | begun | a step here | time | memory | disk | parameters | multiplications a step |\n"
+      "|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const RowPlan& row : plan.rows) {
+    const auto estimate = [&](double seconds) -> std::string {
+      return row.finished == row.cells ? "" : row.step_seconds ? EstimateText(seconds) : "unknown";
+    };
+    text += StrCat("| ", row.name, " | ", row.cells, " | ", row.finished, " | ", row.begun, " | ",
+                   estimate(row.step_seconds.value_or(0)), " | ", estimate(row.seconds), " | ",
+                   BytesText(row.memory_bytes), " | ", BytesText(row.disk_bytes), " | ", CountText(row.parameters),
+                   " | ", CountText(row.step_multiplications), " |\n");
+  }
+  for (const auto& [model, rate] : plan.rates) {
+    text += StrCat("\nTimes of ", model, " are multiplications at the rate of a few passes that were measured here, ",
+                   FixedText(rate / 1e9, 0), " billion a second.\n");
+  }
+  return StrCat(text, "\n", PlanSummary(plan), "\n");
+}
+
+Json ToJson(const Plan& plan) {
+  Json rows = Json::MakeArray();
+  for (const RowPlan& row : plan.rows) {
+    rows.Append(Json::MakeObject({{"row", row.name},
+                                  {"cells", row.cells},
+                                  {"finished", row.finished},
+                                  {"begun", row.begun},
+                                  {"step_seconds", row.step_seconds ? Json(*row.step_seconds) : Json()},
+                                  {"seconds", row.step_seconds ? Json(row.seconds) : Json()},
+                                  {"memory_bytes", row.memory_bytes},
+                                  {"disk_bytes", row.disk_bytes},
+                                  {"parameters", row.parameters},
+                                  {"step_multiplications", row.step_multiplications}}));
+  }
+  Json rates = Json::MakeObject();
+  for (const auto& [model, rate] : plan.rates) rates.Set(model, rate);
+  const std::optional<double> seconds = plan.seconds();
+  return Json::MakeObject({{"cells", plan.cells()},
+                           {"finished", plan.finished()},
+                           {"seconds", seconds ? Json(*seconds) : Json()},
+                           {"disk_bytes", plan.disk_bytes()},
+                           {"memory_bytes", plan.memory_bytes()},
+                           {"threads", NumThreads()},
+                           {"multiplications_per_second", rates},
+                           {"rows", rows}});
+}
+
+}  // namespace crosstalk
