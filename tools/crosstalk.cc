@@ -1,6 +1,6 @@
 // The `crosstalk` command.
 #include "tools/cli/command.h"
-#include "tools/cli/signals.h"
+#include "tools/cli/progress.h"
 
 int main(int argc, char** argv) {
   crosstalk::IgnoreWriteSignals();

@@ -42,7 +42,7 @@ std::vector<fs::path> Files(const fs::path& folder, const std::string& extension
 // Of a program in examples/course of the build that this test is part of.
 std::string Output(const std::string& program) {
   const fs::path path = fs::read_symlink("/proc/self/exe").parent_path() / "../../examples/course" / program;
-  const crosstalk::ShellResult run = crosstalk::Shell("'" + path.string() + "'");
+  const crosstalk::ShellResult run = crosstalk::RunShell("'" + path.string() + "'");
   EXPECT_EQ(run.status, 0) << path << "\n" << run.output;
   return run.output;
 }

@@ -19,7 +19,7 @@ using crosstalk::Json;
 using crosstalk::ShellResult;
 
 ShellResult InSource(const std::string& command) {
-  return crosstalk::Shell("cd \"$CROSSTALK_SOURCE\" && { " + command + "; }");
+  return crosstalk::RunShell("cd \"$CROSSTALK_SOURCE\" && { " + command + "; }");
 }
 
 // With what the make that runs this test was given, so that nothing has other flags and is built again.

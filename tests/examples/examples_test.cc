@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 std::string RunExample(const std::string& name, const std::string& arguments, int expected_status = 0) {
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "../../examples" / name;
   EXPECT_TRUE(fs::exists(program)) << program;
-  const crosstalk::ShellResult run = crosstalk::Shell("'" + program.string() + "' " + arguments);
+  const crosstalk::ShellResult run = crosstalk::RunShell("'" + program.string() + "' " + arguments);
   EXPECT_EQ(run.status, expected_status) << run.output;
   return run.output;
 }

@@ -5,7 +5,7 @@
 #include "crosstalk/runtime/parallel.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/cli/command.h"
-#include "tools/cli/training_options.h"
+#include "tools/cli/training.h"
 
 namespace crosstalk::fuzz {
 namespace {

@@ -33,7 +33,7 @@ class AbiTest : public InstallTest {
   void SetUp() override {
     InstallTest::SetUp();
     if (IsSkipped()) return;
-    if (Shell("command -v abidiff && command -v xz").status != 0) GTEST_SKIP() << "there is no abidiff";
+    if (RunShell("command -v abidiff && command -v xz").status != 0) GTEST_SKIP() << "there is no abidiff";
     fs::create_directories(folder_ / "models/bindings/c");
     fs::create_directory_symlink(source_ + "/tools", folder_ / "tools");
     Compile(kHeader, kSource, "-O0");
@@ -46,7 +46,7 @@ class AbiTest : public InstallTest {
     const ShellResult compile = InFolder("g++ -g -shared -fPIC -I. " + flags + " library.cc -o library.so");
     ASSERT_EQ(compile.status, 0) << compile.output;
   }
-  ShellResult InFolder(const std::string& command) { return Shell("cd '" + folder_.string() + "' && " + command); }
+  ShellResult InFolder(const std::string& command) { return RunShell("cd '" + folder_.string() + "' && " + command); }
   ShellResult Abi(const std::string& action, const std::string& record) {
     return InFolder("sh tools/packaging/abi.sh " + action + " library.so " + record);
   }

@@ -14,20 +14,20 @@ class CMakePackageTest : public InstallTest {
  protected:
   void SetUp() override {
     InstallTest::SetUp();
-    if (!IsSkipped() && Shell("command -v cmake").status != 0) GTEST_SKIP() << "there is no cmake";
+    if (!IsSkipped() && RunShell("command -v cmake").status != 0) GTEST_SKIP() << "there is no cmake";
   }
   // Configures the project tests/install/PROJECT in a fresh folder.
   ShellResult Configure(const std::string& project, const std::string& options) {
     binary_ = (folder_ / ("binary " + std::to_string(++count_))).string();
-    return Shell("cmake -S '" + source_ + "/tests/install/" + project + "' -B '" + binary_ +
-                 "' -DCMAKE_CXX_COMPILER=g++ -DCMAKE_PREFIX_PATH='" + prefix_ + "' " + options);
+    return RunShell("cmake -S '" + source_ + "/tests/install/" + project + "' -B '" + binary_ +
+                    "' -DCMAKE_CXX_COMPILER=g++ -DCMAKE_PREFIX_PATH='" + prefix_ + "' " + options);
   }
   // Builds what was configured, and runs these of its programs.
   void ExpectProgramsRun(const std::vector<std::string>& programs) {
-    const ShellResult build = Shell("cmake --build '" + binary_ + "' --parallel 2");
+    const ShellResult build = RunShell("cmake --build '" + binary_ + "' --parallel 2");
     ASSERT_EQ(build.status, 0) << build.output;
     for (const std::string& program : programs) {
-      EXPECT_EQ(Shell("'" + binary_ + "/" + program + "'").output, kConsumerOutput) << program;
+      EXPECT_EQ(RunShell("'" + binary_ + "/" + program + "'").output, kConsumerOutput) << program;
     }
   }
   // Moves the installed copy, so that nothing is where it was installed.
@@ -56,8 +56,8 @@ TEST_F(CMakePackageTest, BothTargetsLinkFromAMovedPrefixInEachFolderOfLibraries)
     }
     if (folder == "lib64") {
       ExpectProgramsRun({"with_shared", "with_static"});
-      EXPECT_EQ(Shell("ldd '" + binary_ + "/with_shared' | grep -c libcrosstalk.so").output, "1\n");
-      EXPECT_EQ(Shell("ldd '" + binary_ + "/with_static' | grep -c libcrosstalk.so").output, "0\n");
+      EXPECT_EQ(RunShell("ldd '" + binary_ + "/with_shared' | grep -c libcrosstalk.so").output, "1\n");
+      EXPECT_EQ(RunShell("ldd '" + binary_ + "/with_static' | grep -c libcrosstalk.so").output, "0\n");
     }
     fs::remove_all(prefix_);
   }
@@ -111,9 +111,9 @@ TEST_F(CMakePackageTest, ItRefusesWhatItDoesNotPromise) {
 
 TEST_F(CMakePackageTest, ItOffersWhatIsInstalledAndSaysWhereNothingIs) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  ASSERT_EQ(Shell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
+  ASSERT_EQ(RunShell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
   EXPECT_NE(Configure("cmake/request", "-DREQUESTS=0.1").output.find("'0.1' 1"), std::string::npos);
-  ASSERT_EQ(Shell("rm '" + prefix_ + "/lib/libcrosstalk.a'").status, 0);
+  ASSERT_EQ(RunShell("rm '" + prefix_ + "/lib/libcrosstalk.a'").status, 0);
   const ShellResult configure = Configure("cmake", "");
   EXPECT_NE(configure.status, 0);
   EXPECT_NE(configure.output.find("there is neither libcrosstalk.so."), std::string::npos) << configure.output;

@@ -12,7 +12,7 @@
 namespace install_test {
 
 namespace fs = std::filesystem;
-using crosstalk::Shell;
+using crosstalk::RunShell;
 using crosstalk::ShellResult;
 
 // Skips where there is nothing to install from (the program was started by hand) or what was built cannot be linked
@@ -37,7 +37,7 @@ class InstallTest : public ::testing::Test {
   }
 
   ShellResult Make(const std::string& arguments) {
-    return Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
+    return RunShell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
   }
 
   // Installs under a prefix with a space in it, which pkg-config escapes for the shell that eval is.
@@ -49,21 +49,21 @@ class InstallTest : public ::testing::Test {
   // Compiles a source of this tree with what pkg-config says.
   ShellResult Compile(const std::string& compiler, const std::string& source, const std::string& pkg_config_options,
                       const std::string& program, const std::string& package = "crosstalk") {
-    return Shell("flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config " + pkg_config_options +
-                 " --cflags --libs " + package + ") && eval \"" + compiler + " '" + source_ + "/" + source +
-                 "' $flags -o '" + (folder_ / program).string() + "'\"");
+    return RunShell("flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config " + pkg_config_options +
+                    " --cflags --libs " + package + ") && eval \"" + compiler + " '" + source_ + "/" + source +
+                    "' $flags -o '" + (folder_ / program).string() + "'\"");
   }
   // Compiles the program in C++ that a page of this tree shows.
   ShellResult CompileThePage(const std::string& page, const std::string& program) {
     const std::string path = (folder_ / program).string();
     const ShellResult code =
-        Shell("sed -n '/^```cpp$/,/^```$/p' '" + source_ + "/" + page + "' | grep -v '^```' > '" + path + ".cc'");
+        RunShell("sed -n '/^```cpp$/,/^```$/p' '" + source_ + "/" + page + "' | grep -v '^```' > '" + path + ".cc'");
     if (code.status != 0) return code;
-    return Shell("export PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' && eval \"g++ -Wall -Werror '" + path +
-                 ".cc' $(pkg-config --cflags --libs crosstalk) -o '" + path + "'\"");
+    return RunShell("export PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' && eval \"g++ -Wall -Werror '" + path +
+                    ".cc' $(pkg-config --cflags --libs crosstalk) -o '" + path + "'\"");
   }
   ShellResult Run(const std::string& program) {
-    return Shell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");
+    return RunShell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");
   }
 
   std::string source_, build_, prefix_;

@@ -32,7 +32,7 @@ TEST_F(InstallTest, PkgConfigIsToldOfAPrefixThatWasMoved) {
 }
 
 TEST_F(InstallTest, AProgramOfClangsLoadsOneOpenMpRuntime) {
-  if (Shell("command -v clang++").status != 0) GTEST_SKIP() << "there is no clang++";
+  if (RunShell("command -v clang++").status != 0) GTEST_SKIP() << "there is no clang++";
   ASSERT_NO_FATAL_FAILURE(Install());
   const ShellResult compile = Compile("clang++", "tests/install/consumer.cc", "", "consumer");
   ASSERT_EQ(compile.status, 0) << compile.output;
@@ -44,13 +44,13 @@ TEST_F(InstallTest, AProgramOfClangsLoadsOneOpenMpRuntime) {
 TEST_F(InstallTest, StaticLinksTheArchive) {
   ASSERT_NO_FATAL_FAILURE(Install());
   // What docs/embedding.md says where both are there, and the plain line where only the archive is.
-  const ShellResult named = Shell(
+  const ShellResult named = RunShell(
       "flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --static --cflags --libs crosstalk | " +
       "sed 's/-lcrosstalk/-l:libcrosstalk.a/') && eval \"g++ '" + source_ + "/tests/install/consumer.cc' $flags " +
       "-o '" + (folder_ / "named").string() + "'\" && ldd '" + (folder_ / "named").string() + "'");
   ASSERT_EQ(named.status, 0) << named.output;
   EXPECT_EQ(named.output.find("libcrosstalk"), std::string::npos) << named.output;
-  ASSERT_EQ(Shell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
+  ASSERT_EQ(RunShell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
   const ShellResult compile = Compile("g++", "tests/install/consumer.cc", "--static", "consumer");
   ASSERT_EQ(compile.status, 0) << compile.output;
   for (const std::string program : {"named", "consumer"}) EXPECT_EQ(Run(program).output, kConsumerOutput);
@@ -84,7 +84,7 @@ TEST_F(InstallTest, TheProgramOfTheFrontPagePrintsWhatThePageSays) {
   const ShellResult compile = CompileThePage("README.md", "layer");
   ASSERT_EQ(compile.status, 0) << compile.output;
   const std::string printed = "&& ./layer\n" + Run("layer").output + "```\n";
-  EXPECT_NE(Shell("cat '" + source_ + "/README.md'").output.find(printed), std::string::npos) << printed;
+  EXPECT_NE(RunShell("cat '" + source_ + "/README.md'").output.find(printed), std::string::npos) << printed;
 }
 
 // As the strictest of both languages read it.
@@ -93,7 +93,8 @@ TEST_F(InstallTest, TheHeaderOfCIsOneOfCAndOfCPlusPlus) {
   const std::string flags = " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I'" + prefix_ + "/include' -";
   for (const std::string compiler :
        {"gcc -x c -std=c99", "gcc -x c -std=c11", "g++ -x c++ -std=c++98 -Wno-long-long"}) {
-    const ShellResult compile = Shell("printf '#include <crosstalk.h>\\nct_status status;\\n' | " + compiler + flags);
+    const ShellResult compile =
+        RunShell("printf '#include <crosstalk.h>\\nct_status status;\\n' | " + compiler + flags);
     EXPECT_EQ(compile.status, 0) << compiler << "\n" << compile.output;
   }
 }
@@ -110,19 +111,19 @@ TEST_F(InstallTest, TheExampleInCNeedsNothingButWhatIsInstalled) {
 TEST_F(InstallTest, AHostInCThatLoadsTheLibraryIsLeftAsItIs) {
   ASSERT_NO_FATAL_FAILURE(Install());
   const std::string program = "'" + (folder_ / "host_c").string() + "'";
-  const ShellResult compile = Shell("gcc -std=gnu11 -Wall -Wextra -Werror -fopenmp -I'" + prefix_ + "/include' '" +
-                                    source_ + "/tests/install/host.c' -ldl -o " + program);
+  const ShellResult compile = RunShell("gcc -std=gnu11 -Wall -Wextra -Werror -fopenmp -I'" + prefix_ + "/include' '" +
+                                       source_ + "/tests/install/host.c' -ldl -o " + program);
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const ShellResult run = Shell(program + " '" + prefix_ + "/lib/libcrosstalk.so'");
+  const ShellResult run = RunShell(program + " '" + prefix_ + "/lib/libcrosstalk.so'");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.output, "the host is as it was\n");
 }
 
 // The programs of the page on C are the example's functions, in its words.
 TEST_F(InstallTest, ThePageOnCQuotesTheExample) {
-  const ShellResult example = Shell("cat '" + source_ + "/examples/embed_c.c'");
+  const ShellResult example = RunShell("cat '" + source_ + "/examples/embed_c.c'");
   const ShellResult quoted =
-      Shell("sed -n '/^```c$/,/^```$/p' '" + source_ + "/docs/embedding_c.md' | sed 's/^```$/@/' | grep -v '^```c'");
+      RunShell("sed -n '/^```c$/,/^```$/p' '" + source_ + "/docs/embedding_c.md' | sed 's/^```$/@/' | grep -v '^```c'");
   ASSERT_EQ(quoted.status, 0) << quoted.output;
   std::istringstream blocks(quoted.output);
   int count = 0;
@@ -136,19 +137,20 @@ TEST_F(InstallTest, ThePageOnCQuotesTheExample) {
 TEST_F(InstallTest, OneVersionEverywhere) {
   ASSERT_NO_FATAL_FAILURE(Install());
   const ShellResult pkg_config =
-      Shell("PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --modversion crosstalk");
-  EXPECT_EQ("crosstalk " + pkg_config.output, Shell("'" + prefix_ + "/bin/crosstalk' --version").output);
-  EXPECT_EQ(pkg_config.output, Shell("sed -n 's/^#define CROSSTALK_VERSION_[A-Z]* //p' '" + prefix_ +
-                                     "/include/crosstalk/runtime/version.h' | paste -sd.")
+      RunShell("PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --modversion crosstalk");
+  EXPECT_EQ("crosstalk " + pkg_config.output, RunShell("'" + prefix_ + "/bin/crosstalk' --version").output);
+  EXPECT_EQ(pkg_config.output, RunShell("sed -n 's/^#define CROSSTALK_VERSION_[A-Z]* //p' '" + prefix_ +
+                                        "/include/crosstalk/runtime/version.h' | paste -sd.")
                                    .output);
 }
 
 TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
   // Mangled: functions, vtables and type information, thunks, static variables of functions, guards of variables.
-  const ShellResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
+  const ShellResult symbols = RunShell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
   ASSERT_EQ(symbols.status, 0) << symbols.output;
   const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
-  const std::string c_functions = Shell("grep -o '^CT_API .*(' '" + source_ + "/models/bindings/c/crosstalk.h'").output;
+  const std::string c_functions =
+      RunShell("grep -o '^CT_API .*(' '" + source_ + "/models/bindings/c/crosstalk.h'").output;
   int of_c = 0;
   std::istringstream lines(symbols.output);
   int count = 0;
@@ -189,9 +191,9 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
     EXPECT_TRUE(fs::exists(source_ + "/" + path)) << path;
     EXPECT_FALSE(fs::exists(fs::path(stage) / "opt/crosstalk/include/crosstalk" / path)) << path;
   }
-  EXPECT_NE(Shell("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);
+  EXPECT_NE(RunShell("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);
   ASSERT_EQ(Make("uninstall DESTDIR='" + stage + "' PREFIX=/opt/crosstalk").status, 0);
-  EXPECT_EQ(Shell("find '" + stage + "' -type f -o -type l").output, "");
+  EXPECT_EQ(RunShell("find '" + stage + "' -type f -o -type l").output, "");
 }
 
 TEST_F(InstallTest, ItSaysInOneLineWhyItCannot) {

@@ -23,7 +23,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"
-#include "tools/cli/mpi_transport.h"
+#include "tools/cli/ranks.h"
 
 namespace {
 

@@ -38,7 +38,7 @@ std::string ForShell(const std::string& path) { return "'" + path + "'"; }
 
 // The exit status of a shell's command, 128 + the signal where it died of one. Ends this process where the user
 // interrupted the command.
-int Shell(const std::string& command) {
+int RunShell(const std::string& command) {
   const int status = std::system(command.c_str());
   if (WIFSIGNALED(status)) {
     if (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM) std::_Exit(130);
@@ -50,7 +50,7 @@ int Shell(const std::string& command) {
 }
 
 void MustShell(const std::string& command) {
-  if (Shell(command) != 0) Fail(ErrorKind::kFailure, "this failed: ", command);
+  if (RunShell(command) != 0) Fail(ErrorKind::kFailure, "this failed: ", command);
 }
 
 // The files of a source, which is a folder or a file.
@@ -146,12 +146,12 @@ MutantTree MutantTree::Copy(const std::string& folder) const {
 }
 
 bool MutantTree::Make(const std::string& targets, int jobs) const {
-  return Shell(StrCat("cd ", ForShell(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
-                      " > make.log 2>&1")) == 0;
+  return RunShell(StrCat("cd ", ForShell(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
+                         " > make.log 2>&1")) == 0;
 }
 
 std::string MutantTree::RunTest(const TestProgram& program, double limit_seconds) const {
-  const int code = Shell(
+  const int code = RunShell(
       StrCat("cd ", ForShell(folder_), " && mkdir -p $PWD-tmp && ", kEndFirst,
              " && ulimit -c 0 && CROSSTALK_BINARY=$PWD/build/crosstalk ",
              "CROSSTALK_SOURCE=$PWD CROSSTALK_BUILD=$PWD/build OMP_WAIT_POLICY=passive TMPDIR=$PWD-tmp timeout -k 5 ",

@@ -24,16 +24,16 @@ class PythonTest : public ::testing::Test {
     build_ = build;
     // Another interpreter may come before the system's, which has the system's numpy.
     for (const char* interpreter : {"python3", "/usr/bin/python3"}) {
-      if (Shell(std::string(interpreter) + " -c 'import numpy'").status == 0) python_ = interpreter;
+      if (RunShell(std::string(interpreter) + " -c 'import numpy'").status == 0) python_ = interpreter;
       if (!python_.empty()) return;
     }
     FAIL() << "there is no python3 with numpy; packages.txt has them";
   }
 
   ShellResult Run(const std::string& arguments, const std::string& environment = "") {
-    return Shell("cd '" + folder_.path() + "' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" + source_ +
-                 "/models/bindings/python' CROSSTALK_LIBRARY='" + build_ + "/lib/libcrosstalk.so' " + environment +
-                 " " + python_ + " -X dev -W error::ResourceWarning " + arguments);
+    return RunShell("cd '" + folder_.path() + "' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" + source_ +
+                    "/models/bindings/python' CROSSTALK_LIBRARY='" + build_ + "/lib/libcrosstalk.so' " + environment +
+                    " " + python_ + " -X dev -W error::ResourceWarning " + arguments);
   }
   void RunFile(const std::string& name) {
     const ShellResult outcome = Run("'" + source_ + "/tests/python/" + name + "'");
@@ -60,15 +60,15 @@ TEST_F(PythonTest, AnInstalledPackageFindsTheLibraryOfItsPrefixAlsoWhereThatWasM
   for (const std::string libraries : {"lib", "libraries/crosstalk"}) {
     SCOPED_TRACE(libraries);
     const std::string prefix = folder_ / "prefix", moved = folder_ / "moved prefix", at = " LIBDIR=" + libraries;
-    const ShellResult install = Shell(make + "install PREFIX='" + prefix + "'" + at);
+    const ShellResult install = RunShell(make + "install PREFIX='" + prefix + "'" + at);
     ASSERT_EQ(install.status, 0) << install.output;
     std::filesystem::rename(prefix, moved);
     const ShellResult outcome =
-        Shell("cd / && PYTHONPATH='" + moved + "/lib/python3/dist-packages' " + python_ + " " + program);
+        RunShell("cd / && PYTHONPATH='" + moved + "/lib/python3/dist-packages' " + python_ + " " + program);
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     EXPECT_NE(outcome.output.find("moved prefix"), std::string::npos) << outcome.output;
     EXPECT_NE(outcome.output.find("(1, 2, 8)"), std::string::npos) << outcome.output;
-    const ShellResult uninstall = Shell(make + "uninstall PREFIX='" + moved + "'" + at);
+    const ShellResult uninstall = RunShell(make + "uninstall PREFIX='" + moved + "'" + at);
     ASSERT_EQ(uninstall.status, 0) << uninstall.output;
     EXPECT_FALSE(std::filesystem::exists(moved + "/lib/python3/dist-packages/crosstalk"));
     EXPECT_FALSE(std::filesystem::exists(moved + "/include/crosstalk.h"));
@@ -77,8 +77,8 @@ TEST_F(PythonTest, AnInstalledPackageFindsTheLibraryOfItsPrefixAlsoWhereThatWasM
 }
 
 TEST_F(PythonTest, TheProgramOfThePageRuns) {
-  ASSERT_EQ(Shell("sed -n '/^```python$/,/^```$/p' '" + source_ + "/docs/embedding_python.md' | grep -v '^```' > '" +
-                  (folder_ / "page.py") + "'")
+  ASSERT_EQ(RunShell("sed -n '/^```python$/,/^```$/p' '" + source_ + "/docs/embedding_python.md' | grep -v '^```' > '" +
+                     (folder_ / "page.py") + "'")
                 .status,
             0);
   const ShellResult outcome = Run("page.py");

@@ -259,12 +259,12 @@ TEST_F(NumpyFileTest, WritesWhatItReads) {
 TEST_F(NumpyFileTest, NumPyAgrees) {
   std::string python;
   for (const char* interpreter : {"python3", "/usr/bin/python3"}) {
-    if (python.empty() && Shell(std::string(interpreter) + " -c 'import numpy'").status == 0) python = interpreter;
+    if (python.empty() && RunShell(std::string(interpreter) + " -c 'import numpy'").status == 0) python = interpreter;
   }
   if (python.empty()) GTEST_SKIP() << "there is no python3 with numpy";
   const auto run = [&](const std::string& program) {
     const ShellResult result =
-        Shell("cd '" + dir_.path() + "' && " + python + " -c '\nimport numpy as np\n" + program + "'");
+        RunShell("cd '" + dir_.path() + "' && " + python + " -c '\nimport numpy as np\n" + program + "'");
     ASSERT_EQ(result.status, 0) << result.output;
   };
   run(R"(

@@ -48,8 +48,8 @@ class DecimalCommaScope {
           std::ofstream(folder / "source")
               << "LC_CTYPE\ntoupper (<U0061>,<U0041>)\ntolower (<U0041>,<U0061>)\nEND LC_CTYPE\n"
               << "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
-          Shell("localedef -c -i '" + (folder / "source") + "' '" + (folder / kName) +
-                "'");  // warns of the other categories
+          RunShell("localedef -c -i '" + (folder / "source") + "' '" + (folder / kName) +
+                   "'");  // warns of the other categories
           return std::filesystem::exists(folder / kName);
         }();
     return built;

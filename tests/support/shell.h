@@ -15,7 +15,7 @@ struct ShellResult {
   std::string output;
 };
 
-inline ShellResult Shell(const std::string& command) {
+inline ShellResult RunShell(const std::string& command) {
   FILE* pipe = popen(("{ " + command + "\n} 2>&1").c_str(), "r");
   EXPECT_NE(pipe, nullptr);
   if (pipe == nullptr) return {};

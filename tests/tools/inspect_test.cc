@@ -15,8 +15,8 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/page/maps_section.h"
-#include "tools/page/mixing_section.h"
+#include "tools/page/heat_map.h"
+#include "tools/page/mixing.h"
 
 namespace crosstalk {
 namespace inspect_test {

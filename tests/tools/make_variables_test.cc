@@ -20,8 +20,8 @@ std::string Environment(const char* name) {
 
 // What `VARIABLES make ARGUMENTS` prints, without what the make that runs this test was given.
 std::string Make(const std::string& arguments, const std::string& variables = "") {
-  return crosstalk::Shell("cd \"$CROSSTALK_SOURCE\" && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL " + variables +
-                          " make CROSSTALK_SETUP_DONE=1 " + arguments)
+  return crosstalk::RunShell("cd \"$CROSSTALK_SOURCE\" && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL " + variables +
+                             " make CROSSTALK_SETUP_DONE=1 " + arguments)
       .output;
 }
 
@@ -142,7 +142,8 @@ TEST_F(MakeVariablesTest, AFolderThatMakeCannotBuildInIsSaidInOneLine) {
 
 TEST_F(MakeVariablesTest, AnUpToDateTreeHasNothingToDo) {
   // With what this make was given: other flags would be something to do.
-  const std::string output = crosstalk::Shell("make -C \"$CROSSTALK_SOURCE\" -n BUILD=\"$CROSSTALK_BUILD\" all").output;
+  const std::string output =
+      crosstalk::RunShell("make -C \"$CROSSTALK_SOURCE\" -n BUILD=\"$CROSSTALK_BUILD\" all").output;
   EXPECT_NE(output.find("Nothing to be done for 'all'"), std::string::npos) << output.substr(0, 1000);
 }
 
@@ -158,11 +159,11 @@ TEST_F(MakeVariablesTest, ObjectsOfExamplesAreKept) {
 TEST_F(MakeVariablesTest, AnArchiveDependsOnTheCommitAlone) {
   const fs::path build = fs::temp_directory_path() / ("crosstalk-dist-" + std::to_string(getpid()));
   const std::string first = Make("dist BUILD='" + build.string() + "'");
-  if (crosstalk::Shell("git -C \"$CROSSTALK_SOURCE\" ls-tree --name-only HEAD | grep -x Makefile").output ==
+  if (crosstalk::RunShell("git -C \"$CROSSTALK_SOURCE\" ls-tree --name-only HEAD | grep -x Makefile").output ==
       "Makefile\n") {
     EXPECT_NE(first.find(".tar.gz\n"), std::string::npos) << first;
     EXPECT_EQ(first, Make("dist BUILD='" + build.string() + "'"));
-    const std::string names = crosstalk::Shell("tar tzf '" + build.string() + "'/crosstalk-*.tar.gz").output;
+    const std::string names = crosstalk::RunShell("tar tzf '" + build.string() + "'/crosstalk-*.tar.gz").output;
     for (const char* name : {"/Makefile\n", "/README.md\n", "/examples/shakespeare/training.txt\n"}) {
       EXPECT_NE(names.find(name), std::string::npos) << name;
     }

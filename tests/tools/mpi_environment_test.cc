@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "tools/cli/mpi_transport.h"
+#include "tools/cli/ranks.h"
 #include "tools/mpi/watch.h"
 
 namespace crosstalk {

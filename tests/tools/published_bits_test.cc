@@ -21,7 +21,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/cli/option_table.h"
-#include "tools/cli/training_options.h"
+#include "tools/cli/training.h"
 
 namespace crosstalk {
 namespace published_bits_test {

@@ -17,7 +17,6 @@
 #include "tools/page/chart.h"
 #include "tools/page/heat_map.h"
 #include "tools/page/page.h"
-#include "tools/page/table.h"
 
 namespace crosstalk {
 namespace report_browser_test {

@@ -15,12 +15,9 @@
 #include "tests/support/tiny_run.h"
 #include "tools/page/axis.h"
 #include "tools/page/chart.h"
-#include "tools/page/curve.h"
 #include "tools/page/drawing.h"
 #include "tools/page/heat_map.h"
 #include "tools/page/page.h"
-#include "tools/page/sparkline.h"
-#include "tools/page/table.h"
 
 namespace crosstalk {
 namespace report_page_test {

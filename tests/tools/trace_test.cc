@@ -1,4 +1,6 @@
 // `crosstalk trace` as a user runs it, and the sums that it makes of events.
+#include "tools/lab/bench/trace.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,9 +13,6 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/lab/bench/step_trace.h"
-#include "tools/lab/bench/trace_page.h"
-#include "tools/lab/bench/trace_text.h"
 
 namespace crosstalk {
 namespace trace_test {

@@ -12,10 +12,9 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/mpi_transport.h"
 #include "tools/cli/output.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/signals.h"
 
 namespace crosstalk {
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/runtime/enum_names.h"
 #include "tools/cli/option_table.h"
 
 namespace crosstalk {
@@ -71,5 +72,22 @@ std::vector<Command> AllCommands();
 
 // Parses and runs a command line; returns the process's exit code. Everything but results goes to standard error.
 int RunCommandLine(const std::function<std::vector<Command>()>& commands, int argc, const char* const* argv);
+
+// Completion of crosstalk's command line in a shell: subcommands, options, choices that a table knows, and paths.
+
+enum class Shell { kBash, kZsh, kFish };
+template <>
+struct EnumNames<Shell> {
+  static constexpr EnumName<Shell> kTable[] = {{Shell::kBash, "bash"}, {Shell::kZsh, "zsh"}, {Shell::kFish, "fish"}};
+};
+
+// The script that the shell reads.
+std::string CompletionScript(Shell shell, const std::vector<Command>& commands);
+
+// Pages of the manual, crosstalk(1) and crosstalk-train(1), in the language of man: from the tables of options, as
+// `crosstalk --help` is.
+
+std::string ManualOverview(const std::vector<Command>& commands);
+std::string ManualPage(const Command& command);
 
 }  // namespace crosstalk

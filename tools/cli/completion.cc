@@ -1,10 +1,9 @@
-#include "tools/cli/completion.h"
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "crosstalk/runtime/text.h"
+#include "tools/cli/command.h"
 
 namespace crosstalk {
 

@@ -2,8 +2,10 @@
 // without the characters that would control it, which names of files and folders may have: only Bold's go through.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
@@ -53,5 +55,37 @@ void CheckOutput(const char* option, const std::string& path, std::string_view b
 void PrintResult(const std::string& text);
 // One line of JSON to standard output.
 void PrintResult(const Json& value);
+
+// Numbers as people read them.
+
+// "43 s", "2 min 05 s", "3 h 12 min".
+std::string DurationText(double seconds);
+// "8 ms", "3 days", "180 years": an estimate has no more than two digits that mean anything.
+std::string EstimateText(double seconds);
+// "1,234,567".
+std::string CountText(int64_t count);
+// "1 step", "4,000 steps".
+std::string StepsText(int64_t steps);
+// 3.14159 with 2 digits is "3.14", at most 40 digits; 1e15 and more, which have none to show, are "1.23457e+15".
+std::string FixedText(double value, int digits);
+// "1.5 GB", powers of 1000.
+std::string BytesText(int64_t bytes);
+// 'a word' as a shell reads it back, whatever stands in it.
+std::string ShellQuoted(const std::string& word);
+
+// A table of texts, which files and pages show each in its way.
+
+// A header, and rows of as many cells.
+struct TextTable {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+
+// The cells are plain text.
+std::string MarkdownTable(const TextTable& table);
+
+// Plain text as it stands in a line of Markdown: what Markdown or the HTML within it would read as its own is escaped,
+// and line ends are spaces.
+std::string EscapeMarkdown(std::string_view text);
 
 }  // namespace crosstalk

@@ -14,7 +14,6 @@
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {

@@ -10,8 +10,8 @@
 #include "tools/cli/command.h"
 #include "tools/cli/option_table.h"
 #include "tools/cli/output.h"
-#include "tools/cli/signals.h"
-#include "tools/cli/training_options.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/training.h"
 #include "tools/lab/experiment/driver.h"
 
 namespace crosstalk {

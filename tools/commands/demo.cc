@@ -15,12 +15,10 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/signals.h"
-#include "tools/cli/training_observer.h"
-#include "tools/commands/closing_sample.h"
+#include "tools/cli/training.h"
+#include "tools/commands/writing.h"
 #include "tools/page/run_page.h"
 
 namespace crosstalk {

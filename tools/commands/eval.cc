@@ -12,8 +12,7 @@
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/training_observer.h"
-#include "tools/cli/training_options.h"
+#include "tools/cli/training.h"
 
 namespace crosstalk {
 

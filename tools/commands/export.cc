@@ -6,7 +6,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
-#include "tools/cli/signals.h"
+#include "tools/cli/progress.h"
 
 namespace crosstalk {
 namespace {

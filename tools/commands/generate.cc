@@ -17,8 +17,7 @@
 #include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
-#include "tools/commands/generate_inputs.h"
-#include "tools/commands/written_text.h"
+#include "tools/commands/writing.h"
 
 namespace crosstalk {
 

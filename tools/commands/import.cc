@@ -5,9 +5,8 @@
 
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
-#include "tools/cli/signals.h"
+#include "tools/cli/progress.h"
 
 namespace crosstalk {
 namespace {

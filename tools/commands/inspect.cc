@@ -17,13 +17,11 @@
 #include "crosstalk/runtime/op_context.h"
 #include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
-#include "tools/commands/generate_inputs.h"
-#include "tools/page/maps_section.h"
-#include "tools/page/mixing_section.h"
+#include "tools/commands/writing.h"
+#include "tools/page/heat_map.h"
+#include "tools/page/mixing.h"
 #include "tools/page/page.h"
-#include "tools/page/what_mixing_does.h"
 
 namespace crosstalk {
 namespace {

@@ -7,8 +7,6 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
-#include "tools/cli/completion.h"
-#include "tools/cli/manual.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {

@@ -14,7 +14,6 @@
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/signals.h"
 
 namespace crosstalk {
 

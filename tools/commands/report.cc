@@ -6,7 +6,6 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/page/page.h"

@@ -16,7 +16,6 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {

@@ -13,13 +13,11 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 #include "tools/cli/statistics.h"
-#include "tools/cli/training_observer.h"
+#include "tools/cli/training.h"
 #include "tools/page/axis.h"
 #include "tools/page/run_page.h"
-#include "tools/page/sparkline.h"
 
 namespace crosstalk {
 namespace {

@@ -10,14 +10,10 @@
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/signals.h"
-#include "tools/cli/training_options.h"
-#include "tools/lab/simulate/network.h"
-#include "tools/lab/simulate/record_step.h"
+#include "tools/cli/training.h"
 #include "tools/lab/simulate/recording.h"
+#include "tools/lab/simulate/replay.h"
 #include "tools/lab/simulate/scaling.h"
-#include "tools/lab/simulate/scaling_page.h"
-#include "tools/lab/simulate/scaling_text.h"
 #include "tools/page/page.h"
 
 namespace crosstalk {

@@ -1,4 +1,6 @@
 // `crosstalk trace`: what the time of a training step goes to.
+#include "tools/lab/bench/trace.h"
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -18,12 +20,8 @@
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/signals.h"
-#include "tools/cli/training_options.h"
+#include "tools/cli/training.h"
 #include "tools/lab/bench/bench.h"
-#include "tools/lab/bench/step_trace.h"
-#include "tools/lab/bench/trace_page.h"
-#include "tools/lab/bench/trace_text.h"
 #include "tools/page/page.h"
 
 namespace crosstalk {

@@ -19,15 +19,11 @@
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
-#include "tools/cli/dry_run.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/signals.h"
-#include "tools/cli/training_observer.h"
-#include "tools/cli/training_options.h"
-#include "tools/commands/closing_sample.h"
+#include "tools/cli/training.h"
+#include "tools/commands/writing.h"
 #include "tools/page/run_page.h"
 
 namespace crosstalk {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "tools/page/axis.h"
-#include "tools/page/curve.h"
 
 namespace crosstalk {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "crosstalk/runtime/check.h"
-#include "tools/cli/format.h"
-#include "tools/page/style_sheets.h"
+#include "tools/cli/output.h"
+#include "tools/page/page.h"
 
 namespace crosstalk {
 namespace {

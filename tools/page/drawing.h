@@ -7,7 +7,6 @@
 
 #include "tools/page/axis.h"
 #include "tools/page/chart.h"
-#include "tools/page/curve.h"
 
 namespace crosstalk {
 

@@ -14,19 +14,12 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
-#include "tools/cli/signals.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/statistics.h"
-#include "tools/cli/training_observer.h"
-#include "tools/page/configuration_section.h"
-#include "tools/page/mixing_section.h"
-#include "tools/page/model_cost.h"
+#include "tools/cli/training.h"
+#include "tools/page/mixing.h"
 #include "tools/page/page.h"
-#include "tools/page/run_charts.h"
-#include "tools/page/settings_section.h"
-#include "tools/page/table.h"
-#include "tools/page/what_mixing_does.h"
 
 namespace crosstalk {
 namespace {

@@ -13,7 +13,6 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/run_metrics.h"
 #include "tools/cli/statistics.h"
 
 namespace crosstalk {

@@ -10,7 +10,7 @@
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
-#include "tools/page/curve.h"
+#include "tools/page/axis.h"
 
 namespace crosstalk {
 

@@ -1,5 +1,3 @@
-#include "tools/page/what_mixing_does.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -10,8 +8,9 @@
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/format.h"
+#include "tools/cli/output.h"
 #include "tools/page/heat_map.h"
+#include "tools/page/mixing.h"
 #include "tools/page/page.h"
 
 namespace crosstalk {

@@ -1,12 +1,12 @@
 // Verdicts on differences that are known.
-#include "tools/lab/experiment/claims.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "tools/lab/experiment/results.h"
 
 namespace crosstalk {
 namespace claims_test {

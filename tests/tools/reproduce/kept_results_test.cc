@@ -8,7 +8,7 @@
 
 #include "crosstalk/runtime/json.h"
 #include "tests/tools/reproduce/reproduce_fixture.h"
-#include "tools/lab/experiment/verification.h"
+#include "tools/lab/experiment/driver.h"
 
 namespace crosstalk {
 namespace reproduce_test {

@@ -12,7 +12,6 @@
 #include "crosstalk/models/training/step_cost.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
-#include "tools/lab/experiment/tables.h"
 
 namespace crosstalk {
 namespace scale_test {

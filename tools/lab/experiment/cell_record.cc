@@ -7,7 +7,7 @@
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
-#include "tools/cli/run_metrics.h"
+#include "tools/cli/statistics.h"
 
 namespace crosstalk {
 

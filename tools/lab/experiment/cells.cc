@@ -17,8 +17,7 @@
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/training_observer.h"
-#include "tools/cli/training_options.h"
+#include "tools/cli/training.h"
 
 namespace crosstalk {
 

@@ -17,7 +17,7 @@
 
 #include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/models/training/ranks/rank_group.h"
-#include "tools/cli/signals.h"
+#include "tools/cli/progress.h"
 #include "tools/lab/experiment/cell_record.h"
 
 namespace crosstalk {

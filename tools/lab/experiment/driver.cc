@@ -1,18 +1,20 @@
 #include "tools/lab/experiment/driver.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
-#include "tools/cli/format.h"
 #include "tools/cli/output.h"
 #include "tools/lab/experiment/results.h"
-#include "tools/lab/experiment/results_page.h"
-#include "tools/lab/experiment/results_text.h"
-#include "tools/lab/experiment/status.h"
 
 namespace crosstalk {
 
@@ -111,6 +113,186 @@ void PrintPlan(const Plan& plan, bool json) {
   } else {
     PrintResult(PlanText(plan));
   }
+}
+
+namespace {
+
+// A double in as many digits as tell it from every other.
+std::string ExactText(double value) { return Json(value).Dump(); }
+
+class Comparison {
+ public:
+  void Texts(const std::string& of, const std::string& there, const std::string& here) {
+    if (there != here) Differ(of, there, here);
+  }
+  // A result of an earlier version has no digest.
+  void Digests(const std::string& of, const std::string& there, const std::string& here) {
+    if (!there.empty() && !here.empty()) Texts(of, there, here);
+  }
+  // Paths stand in no record; how often a run is measured and saved only changes what of it is there.
+  void Configurations(const std::string& of, const TrainingConfig& config_there, const TrainingConfig& config_here) {
+    const TrainingConfig a = *ResolvedConfig(config_there), b = *ResolvedConfig(config_here);
+    for (const Field<TrainingConfig>& field : TrainingFields()) {
+      if (field.options.affects_result == AffectsResult::kNo && !field.options.is_path) continue;
+      const Json here = field.get(b), there = field.get(a);
+      if (here != there) Differ(of + field.key, Excerpt(there.Dump()), Excerpt(here.Dump()));
+    }
+    Texts(of + "eval_batches", StrCat(a.run.eval_batches), StrCat(b.run.eval_batches));
+  }
+  void Values(const std::string& of, const std::map<std::string, double>& there,
+              const std::map<std::string, double>& here) {
+    for (const auto& [name, value] : there) {
+      const auto other = here.find(name);
+      Texts(of + name, ExactText(value), other == here.end() ? "nothing" : ExactText(other->second));
+    }
+    for (const auto& [name, value] : here) {
+      if (there.count(name) == 0) Differ(of + name, "nothing", ExactText(value));
+    }
+  }
+  void Curves(const PretrainingRecord& there, const PretrainingRecord& here) {
+    if (there.curve_steps != here.curve_steps) {
+      Differ("curve", StrCat(there.curve.size(), " values"), StrCat(here.curve.size(), " values of other steps"));
+      return;
+    }
+    for (size_t i = 0; i < there.curve.size(); ++i) {
+      if (there.curve[i] == here.curve[i]) continue;
+      Differ(StrCat("ln_ppl at step ", there.curve_steps[i]), ExactText(there.curve[i]), ExactText(here.curve[i]));
+      return;  // what follows differs with it
+    }
+  }
+
+  std::vector<std::string> differences;
+
+ private:
+  void Differ(const std::string& of, const std::string& there, const std::string& here) {
+    differences.push_back(StrCat(of, ": ", there, " there, ", here, " here"));
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRecord& here) {
+  Comparison compare;
+  const PretrainingRecord &a = there.pretraining, &b = here.pretraining;
+  compare.Configurations("", a.config, b.config);
+  compare.Texts("fingerprint of the data", a.data_fingerprint, b.data_fingerprint);
+  compare.Texts("parameters", StrCat(a.parameters), StrCat(b.parameters));
+  compare.Texts("rounding", a.simd_bits, b.simd_bits);
+  compare.Digests("model_sha256", a.model_sha256, b.model_sha256);
+  compare.Curves(a, b);
+  compare.Values("", a.values, b.values);
+  for (const auto& [tasks, finetuning] : there.finetunings) {
+    const auto other = here.finetunings.find(tasks);
+    if (other == here.finetunings.end()) {
+      compare.Texts(tasks, "finetuned", "not finetuned");
+      continue;
+    }
+    compare.Configurations(tasks + ", ", finetuning.config, other->second.config);
+    compare.Texts(tasks + ", fingerprint of the data", finetuning.data_fingerprint, other->second.data_fingerprint);
+    compare.Digests(tasks + ", model_sha256", finetuning.model_sha256, other->second.model_sha256);
+    for (const auto& [task, scores] : finetuning.scores) {
+      const auto own = other->second.scores.find(task);
+      compare.Values(task + ", ", scores,
+                     own == other->second.scores.end() ? std::map<std::string, double>() : own->second);
+    }
+  }
+  return std::move(compare.differences);
+}
+
+namespace {
+
+// Why a cell whose result is there, or could be, cannot be verified; empty where it can, or has none.
+std::string WhyNotVerifiable(const Cell& cell, bool* has_result) {
+  try {
+    *has_result = KeptRecord(cell).has_value();
+    // A finished run from which no result could be made: its reader says why.
+    if (!*has_result && IsFinished(cell.PretrainingFolder(), false)) ReadPretraining(cell.PretrainingFolder());
+    const std::string another = *has_result ? WhyAnother(cell) : "";
+    return another.empty() ? "" : "it is a run of another configuration: " + another;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+DrawnCells CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed) {
+  DrawnCells drawn;
+  std::vector<const Cell*> there;
+  for (const Cell& cell : cells) {
+    bool has_result = false;
+    const std::string why_not = WhyNotVerifiable(cell, &has_result);
+    if (!why_not.empty()) {
+      drawn.others.push_back({cell.Title(), why_not});
+      PrintMessage("not verified: ", cell.Title(), ": ", why_not);
+    } else if (has_result) {
+      there.push_back(&cell);
+    }
+  }
+  // Each cell's place in the draw is a random number of its own, so that one more cell displaces at most one.
+  const auto place = [seed](const Cell& cell) {
+    const RandomKey key{seed, StreamId("tools.reproduce.verify"), StreamId(cell.Title())};
+    return key.Bits(0);
+  };
+  std::vector<size_t> order(there.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(*there[a]) < place(*there[b]); });
+  order.resize(std::min(order.size(), static_cast<size_t>(count)));
+  std::sort(order.begin(), order.end());
+  for (const size_t i : order) drawn.cells.push_back(*there[i]);
+  return drawn;
+}
+
+bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification) {
+  namespace fs = std::filesystem;
+  Cell repeated = cell;
+  repeated.folder = StrCat(folder, "/", cell.name, "/seed-", cell.pretraining.optimization.seed);
+  CROSSTALK_CHECK(fs::weakly_canonical(repeated.folder) != fs::weakly_canonical(cell.folder), "--verify: ", cell.folder,
+                  " is where the cell would be recomputed; choose another --out");
+  if (Exists(repeated.folder)) RemoveAtomically(repeated.folder);
+  *verification = {.cell = cell.Title(), .model_sha256 = {}, .differences = {}};
+  const CellEnd end = RunCell(repeated, signals);
+  if (end == CellEnd::kStopped) return false;
+  const std::optional<CellRecord> there = KeptRecord(cell), here = KeptRecord(repeated);
+  if (end != CellEnd::kFinished || !there || !here) {
+    const std::string failure = FailureOf(repeated);
+    verification->differences = {StrCat("cannot be recomputed", failure.empty() ? "" : ": ", failure)};
+    return true;
+  }
+  verification->model_sha256 = here->pretraining.model_sha256;
+  verification->has_digest = !there->pretraining.model_sha256.empty();
+  verification->differences = RecordDifferences(*there, *here);
+  if (verification->differences.empty()) RemoveAtomically(repeated.folder);
+  return true;
+}
+
+std::string VerdictText(const Verification& verification) {
+  if (!verification.differences.empty()) return Join(verification.differences, "; ");
+  return verification.has_digest ? "the same to the bit" : "the same values; its result has no digest of the model";
+}
+
+std::string VerificationText(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others) {
+  TextTable table = {{"cell", "recomputed", "sha256 of the model"}, {}};
+  for (const Verification& one : verified) {
+    table.rows.push_back(
+        {one.cell, one.differences.empty() ? "the same to the bit" : Join(one.differences, "; "), one.model_sha256});
+  }
+  for (const Unverifiable& one : others) table.rows.push_back({one.cell, "not verified: " + one.reason, ""});
+  return MarkdownTable(table);
+}
+
+Json VerificationJson(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others) {
+  Json list = Json::MakeArray(), rest = Json::MakeArray();
+  for (const Verification& one : verified) {
+    Json differences = Json::MakeArray();
+    for (const std::string& difference : one.differences) differences.Append(difference);
+    list.Append(Json::MakeObject({{"cell", one.cell},
+                                  {"same", one.differences.empty()},
+                                  {"model_sha256", one.model_sha256},
+                                  {"differences", differences}}));
+  }
+  for (const Unverifiable& one : others) rest.Append(Json::MakeObject({{"cell", one.cell}, {"reason", one.reason}}));
+  return Json::MakeObject({{"verified", list}, {"not_verified", rest}});
 }
 
 }  // namespace crosstalk

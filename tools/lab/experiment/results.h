@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,11 +10,49 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/runtime/json.h"
+#include "tools/cli/output.h"
 #include "tools/cli/statistics.h"
-#include "tools/lab/experiment/claims.h"
 #include "tools/lab/experiment/experiment.h"
+#include "tools/lab/experiment/scale.h"
 
 namespace crosstalk {
+
+// Claims of the paper, tested on runs that were paired by their seeds: the same seed gives two configurations the same
+// text in the same order.
+
+// The level of a pair's interval.
+inline constexpr double kClaimLevel = 0.95;
+
+enum class Verdict {
+  kHolds,        // every pair's interval lies on the claimed side
+  kDoesNotHold,  // that of some pair lies on the other side, at the level 1 - 0.05/(number of pairs)
+  kUndecided,    // neither, at this number of seeds
+  kNotMeasured,  // a pair has no seed in common
+};
+
+struct PairResult {
+  std::string better, worse;        // rows, as claimed
+  BySeed gains;                     // by how much the first is better: as claimed if above 0
+  double mean = 0;                  // of them
+  std::optional<Interval> at_95;    // of the mean, as IntervalOfDifferences has it
+  std::optional<Interval> at_most;  // at the level 1 - 0.05/(number of pairs)
+};
+
+struct ClaimResult {
+  const TableClaim* claim = nullptr;
+  TableMeasure measure;
+  std::vector<PairResult> pairs;
+  Verdict verdict = Verdict::kNotMeasured;
+  int64_t seeds = 0;  // the fewest that a pair has
+
+  std::string VerdictText() const;  // "holds", "undecided at 3 seeds"
+};
+
+// values(row): of the measure, by seed. scatter(row): that of the measure over all rows of the row's group.
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
+                      const std::function<Scatter(const std::string& row)>& scatter,
+                      const std::function<BySeed(const std::string& row)>& values);
 
 // The final measures of a cell's run.
 struct CellResult {
@@ -69,5 +108,35 @@ void KeepRecords(const Experiment& experiment);
 
 // Refers to the experiment.
 TableResult CollectTable(const Experiment& experiment);
+
+// A table's results as text: markdown for people, CSV and JSON for programs. The same cells give the same bytes.
+
+// Ours beside the paper's; columns of which neither has anything are left out.
+TextTable MeasuresTable(const TableResult& result);
+TextTable CostsTable(const TableResult& result);
+// A row for each pair of each claim that has a seed in common; the claims that have none stand in `not_measured`.
+TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_measured);
+
+// A row for each measure and each two rows that have a seed in common, of a table without claims.
+TextTable DifferencesTable(const TableResult& result);
+
+// The runs of the table: sentences.
+std::vector<std::string> RunNotes(const TableResult& result);
+// How the claims were tested: a sentence.
+std::string ClaimsNote();
+
+std::string Markdown(const TableResult& result);
+std::string Csv(const TableResult& result);
+// Each point of the curves that the page draws: row, seed, step, held-out ln(PPL).
+std::string CurvesCsv(const TableResult& result);
+Json ToJson(const TableResult& result);
+
+// A table's results as a page and as a figure, of the components of tools/page.
+
+// report.html: the same bytes for the same results.
+std::string ResultsPage(const TableResult& result);
+// figure.svg: each row's first measure beside the paper's, as differences from the first row. Empty where nothing is
+// measured.
+std::string ResultsFigure(const TableResult& result);
 
 }  // namespace crosstalk

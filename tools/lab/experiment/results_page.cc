@@ -1,16 +1,13 @@
-#include "tools/lab/experiment/results_page.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "tools/lab/experiment/results_text.h"
+#include "tools/lab/experiment/results.h"
 #include "tools/page/chart.h"
 #include "tools/page/page.h"
-#include "tools/page/seed_groups.h"
-#include "tools/page/table.h"
+#include "tools/page/seeds.h"
 
 namespace crosstalk {
 

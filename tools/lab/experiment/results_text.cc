@@ -1,12 +1,11 @@
-#include "tools/lab/experiment/results_text.h"
-
 #include <algorithm>
 #include <charconv>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/format.h"
-#include "tools/page/seed_groups.h"
+#include "tools/cli/output.h"
+#include "tools/lab/experiment/results.h"
+#include "tools/page/seeds.h"
 
 namespace crosstalk {
 

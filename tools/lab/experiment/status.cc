@@ -1,15 +1,13 @@
-#include "tools/lab/experiment/status.h"
-
 #include <algorithm>
 #include <map>
 
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "tools/cli/format.h"
-#include "tools/cli/run_metrics.h"
-#include "tools/cli/text_table.h"
-#include "tools/lab/experiment/step_time.h"
+#include "tools/cli/output.h"
+#include "tools/cli/statistics.h"
+#include "tools/lab/experiment/driver.h"
+#include "tools/lab/experiment/plan.h"
 
 namespace crosstalk {
 

@@ -1,7 +1,22 @@
 #include "tools/lab/simulate/recording.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
+#include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/measure.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
+#include "tools/cli/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -123,5 +138,182 @@ StepRecording RecordingFromJson(const Json& json, const std::string& source) {
 std::string RecordingBegin() { return StrCat("{\n  \"format\": \"", kFormat, "\""); }
 
 StepRecording ReadRecording(const std::string& path) { return RecordingFromJson(ReadJsonFile(path), path); }
+
+namespace {
+
+constexpr int kAdditions = 9;  // that a median is of
+
+// When what happens in a step does, by the clock of the step without the time for adding gradients.
+struct StepTimes {
+  struct Part {
+    std::vector<double> gradients;  // by parameter
+    double end = 0;
+  };
+  double batches_made = 0, parts_begin = 0, parts_end = 0, squares_known = 0, updated = 0;
+  std::vector<Part> parts;
+};
+
+// Sums parts here, as a step on one process does, but takes each gradient as soon as it is complete, as a rank does.
+class TimedReducer : public LocalReducer {
+ public:
+  explicit TimedReducer(int64_t parts) : LocalReducer(parts) {}
+
+  void Start() override {
+    watch_ = {};
+    adding_seconds_ = 0;
+    times_ = {};
+  }
+  StepCounts Begin(const StepCounts& here, size_t parameters) override {
+    times_.batches_made = Now();
+    times_.parts.assign(parts().size(), {.gradients = std::vector<double>(parameters)});
+    reached_.assign(parameters, false);
+    const StepCounts counts = LocalReducer::Begin(here, parameters);
+    times_.parts_begin = Now();
+    return counts;
+  }
+  bool overlaps() const override { return true; }
+  void AddGradient(int64_t part, size_t parameter, Tensor gradient) override {
+    times_.parts[static_cast<size_t>(part)].gradients[parameter] = Now();
+    if (gradient.defined()) reached_[parameter] = true;
+    const Stopwatch adding;
+    LocalReducer::AddGradient(part, parameter, std::move(gradient));
+    adding_seconds_ += adding.seconds();
+  }
+  void AddLoss(int64_t part, LossSum sum) override {
+    MessageWriter message;
+    message.Int(part).Double(sum.loss);
+    WriteSums(sum.metrics, message);
+    loss_bytes_ = std::ssize(message.bytes());
+    LocalReducer::AddLoss(part, std::move(sum));
+    times_.parts[static_cast<size_t>(part)].end = Now();
+  }
+  StepSum Finish() override {
+    StepSum sum = LocalReducer::Finish();
+    times_.parts_end = Now();
+    return sum;
+  }
+  void ShareSquares(std::vector<double>& /*squares*/) override { times_.squares_known = Now(); }
+  void ShareParameters() override { times_.updated = Now(); }
+
+  const StepTimes& times() const { return times_; }
+  // Of the step's gradients to each other.
+  double adding_seconds() const { return adding_seconds_; }
+  bool reached(size_t parameter) const { return reached_[parameter]; }
+  int64_t loss_bytes() const { return loss_bytes_; }
+
+ private:
+  double Now() const { return watch_.seconds() - adding_seconds_; }
+
+  Stopwatch watch_;
+  double adding_seconds_ = 0;
+  StepTimes times_;
+  std::vector<bool> reached_;
+  int64_t loss_bytes_ = 0;
+};
+
+// The values of all steps.
+struct Samples {
+  std::vector<double> step, batch, forward, backward, norm, optimizer;
+  std::vector<std::vector<double>> gradients;  // by parameter
+};
+
+// Parts of a step differ, and the step took their mean. A loop says how long all forward and all backward
+// passes took: a part has its share of each.
+void AddStep(const StepTimes& times, double adding_seconds, const StepResult& result, Samples* samples) {
+  const auto parts = static_cast<double>(times.parts.size());
+  const double backward = result.backward_seconds - adding_seconds;
+  const double backward_share = backward / (result.forward_seconds + backward);
+  std::vector<double> gradients(times.parts[0].gradients.size());
+  double begin = times.parts_begin;
+  for (const StepTimes::Part& part : times.parts) {
+    const double backward_begins = part.end - (part.end - begin) * backward_share;
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i] += std::max(0.0, part.gradients[i] - backward_begins) / parts;
+    }
+    begin = part.end;
+  }
+  const double seconds = (times.parts.back().end - times.parts_begin) / parts;
+  samples->step.push_back(result.seconds);
+  samples->batch.push_back(times.batches_made / parts);
+  samples->forward.push_back(seconds * (1 - backward_share));
+  samples->backward.push_back(seconds * backward_share);
+  samples->norm.push_back(times.squares_known - times.parts_end);
+  samples->optimizer.push_back(times.updated - times.squares_known);
+  samples->gradients.resize(gradients.size());
+  for (size_t i = 0; i < gradients.size(); ++i) samples->gradients[i].push_back(gradients[i]);
+}
+
+// To add a gradient of every trainable parameter to another.
+double MeasureAdditions(const std::vector<NamedParameter>& parameters) {
+  std::vector<Tensor> left, right;
+  for (const NamedParameter& parameter : parameters) {
+    if (!parameter.trainable) continue;
+    for (std::vector<Tensor>* side : {&left, &right}) {
+      side->push_back(Tensor::Zeros(parameter.value.shape(), parameter.value.dtype()));
+    }
+  }
+  std::vector<double> seconds;
+  for (int i = 0; i < kAdditions; ++i) {
+    const Stopwatch watch;
+    for (size_t j = 0; j < left.size(); ++j) AddTo(left[j], right[j]);
+    seconds.push_back(watch.seconds());
+  }
+  return Median(std::move(seconds));
+}
+
+}  // namespace
+
+StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const StopRequest& stop,
+                         const std::function<void(int64_t done)>& progress) {
+  const OptimizationConfig& optimization = config->optimization;
+  const TrainingData data = OpenTrainingData(*config, nullptr, stop);
+  const std::unique_ptr<Model> model =
+      MakeModel(*ConfigureModel(*config, VocabularyOf(*config, data.tokenizer.get())), optimization.seed);
+  PrepareModel(optimization, *model);
+  const std::vector<NamedParameter> parameters = model->Parameters();
+  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(optimization, parameters);
+  TimedReducer reducer(optimization.shards);
+  const std::unique_ptr<BatchSource> batches = MakeBatches(*config, data, reducer.parts(), stop);
+  Loop loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(optimization));
+
+  Samples samples;
+  for (int64_t i = -kStepsBeforeRecording; i < steps; ++i) {
+    if (stop && stop()) throw Interrupted();
+    const StepResult result = loop.Step();
+    if (i < 0) continue;
+    AddStep(reducer.times(), reducer.adding_seconds(), result, &samples);
+    progress(i + 1);
+  }
+
+  const PlatformInfo platform = GetPlatformInfo();
+  StepRecording recording{.version = platform.version,
+                          .processor = platform.cpu_name,
+                          .simd_target = kernels::SimdTargetName(),
+                          .threads = NumThreads(),
+                          .model = model->Describe(),
+                          .configuration = ToJson(*config),
+                          .batch = optimization.batch,
+                          .parts = optimization.shards,
+                          .steps = steps,
+                          .step_seconds = Median(samples.step),
+                          .batch_seconds = Median(samples.batch),
+                          .forward_seconds = Median(samples.forward),
+                          .backward_seconds = Median(samples.backward),
+                          .loss_bytes = reducer.loss_bytes(),
+                          .add_seconds = MeasureAdditions(parameters),
+                          .norm_seconds = Median(samples.norm),
+                          .optimizer_seconds = Median(samples.optimizer),
+                          .optimizer_bytes = optimizer->StateBytes()};
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& value = parameters[i].value.value();
+    recording.parameters.push_back({.name = parameters[i].name,
+                                    .elements = value.num_elements(),
+                                    .bytes = BytesOf(value.num_elements(), value.dtype()),
+                                    .trainable = parameters[i].trainable,
+                                    .reached = reducer.reached(i),
+                                    .seconds = std::min(Median(samples.gradients[i]), recording.backward_seconds)});
+  }
+  return recording;
+}
 
 }  // namespace crosstalk

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 
@@ -52,5 +55,15 @@ StepRecording RecordingFromJson(const Json& json, const std::string& source);
 // The beginning of each file.
 std::string RecordingBegin();
 StepRecording ReadRecording(const std::string& path);
+
+// Records what a training step of a configuration takes on this machine, for a simulation of many ranks.
+
+// Steps for warming up.
+inline constexpr int64_t kStepsBeforeRecording = 3;
+
+// Trains so many steps and `steps` more in memory, as `crosstalk train` does on one process. `progress` is told after
+// each that counts. Interrupted where `stop` says so; errors of training.
+StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const StopRequest& stop,
+                         const std::function<void(int64_t done)>& progress);
 
 }  // namespace crosstalk

@@ -1,9 +1,18 @@
 #include "tools/lab/simulate/scaling.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "crosstalk/runtime/check.h"
+#include "tools/cli/output.h"
 #include "tools/lab/simulate/rank_program.h"
+#include "tools/page/chart.h"
+#include "tools/page/drawing.h"
+#include "tools/page/page.h"
 
 namespace crosstalk {
 namespace {
@@ -99,6 +108,195 @@ Json ToJson(const StepRecording& recording, const std::vector<ScalingCurve>& cur
                            {"modelled_seconds", SecondsAlone(recording)},
                            {"curves", std::move(list)},
                            {"recording", ToJson(recording)}});
+}
+
+namespace {
+
+std::string Milliseconds(double seconds) { return FixedText(1e3 * seconds, seconds < 0.1 ? 2 : 1); }
+
+// Columns set right, two spaces between them.
+std::string Padded(const TextTable& table) {
+  std::vector<size_t> widths;
+  for (const std::string& name : table.header) widths.push_back(name.size());
+  for (const std::vector<std::string>& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& row) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      text += std::string(widths[i] - row[i].size() + (i > 0 ? 2 : 0), ' ') + row[i];
+    }
+    text += "\n";
+  };
+  add(table.header);
+  for (const std::vector<std::string>& row : table.rows) add(row);
+  return text;
+}
+
+}  // namespace
+
+std::string SimulatedNote() {
+  return "Simulated: computed from one recorded step and a model of the network; nothing here was measured on so many "
+         "machines.";
+}
+
+std::vector<std::pair<std::string, std::string>> RecordingFacts(const StepRecording& recording) {
+  const double alone = SecondsAlone(recording);
+  return {
+      {"recorded on", StrCat(recording.processor, ", ", recording.simd_target, ", ", recording.threads,
+                             recording.threads == 1 ? " thread" : " threads", ", crosstalk ", recording.version)},
+      {"model", recording.model},
+      {"step", StrCat(CountText(recording.batch), " rows in ", recording.parts,
+                      recording.parts == 1 ? " part" : " parts", ", median of ", StepsText(recording.steps))},
+      {"a part",
+       StrCat("batch ", Milliseconds(recording.batch_seconds), " ms, forward ", Milliseconds(recording.forward_seconds),
+              " ms, backward ", Milliseconds(recording.backward_seconds), " ms")},
+      {"all gradients", StrCat(BytesText(recording.TrainableBytes()), ": one addition ",
+                               Milliseconds(recording.add_seconds), " ms, norm ", Milliseconds(recording.norm_seconds),
+                               " ms, optimizer ", Milliseconds(recording.optimizer_seconds), " ms")},
+      {"one rank",
+       StrCat("measured ", Milliseconds(recording.step_seconds), " ms a step, modelled ", Milliseconds(alone), " ms (",
+              FixedText(100 * (alone / recording.step_seconds - 1), 1), " % off)")}};
+}
+
+std::string TitleOf(const ScalingCurve& curve) {
+  return StrCat(curve.kind == ScalingKind::kStrong ? "Strong" : "Weak", " scaling on ", Describe(curve.network),
+                ", simulated");
+}
+
+TextTable TableOf(const ScalingCurve& curve) {
+  TextTable table{
+      .header = {"ranks", "parts", "ms a step", "speed-up", "efficiency %", "hidden %", "sent MB", "most sent MB",
+                 "wait: gradients ms", "weights ms", "others ms", "small alone ms", "memory MB"},
+      .rows = {}};
+  for (const ScalingPoint& point : curve.points) {
+    const auto waited = [&](Traffic traffic) { return point.waited_seconds[static_cast<size_t>(traffic)]; };
+    table.rows.push_back(
+        {StrCat(point.ranks), CountText(point.parts), Milliseconds(point.seconds), FixedText(point.SpeedUp(), 2),
+         FixedText(100 * point.efficiency, 1), point.hidden ? FixedText(100 * *point.hidden, 1) : "",
+         FixedText(1e-6 * point.mean_sent_bytes, 2), FixedText(1e-6 * point.most_sent_bytes, 2),
+         Milliseconds(waited(Traffic::kLosses) + waited(Traffic::kGradient)), Milliseconds(waited(Traffic::kWeight)),
+         Milliseconds(waited(Traffic::kCounts) + waited(Traffic::kSquares)), Milliseconds(point.small_seconds),
+         FixedText(1e-6 * static_cast<double>(point.memory_bytes), 1)});
+  }
+  return table;
+}
+
+std::string ColumnsNote() {
+  return "Means over ranks. hidden: of gradients' bytes, those that arrive while their receiver computes. sent: "
+         "gradients "
+         "and weights. wait: for gradients, with the losses that are gathered meanwhile; for weights; for counts and "
+         "norms. small alone: counts, losses and norms on an idle network. memory: weights, gradients and optimizer, "
+         "no "
+         "activations.";
+}
+
+std::string ScalingText(const StepRecording& recording, const std::vector<ScalingCurve>& curves) {
+  std::string text = SimulatedNote() + "\n\n";
+  for (auto [name, value] : RecordingFacts(recording)) {
+    name.resize(16, ' ');
+    text += StrCat(name, value, "\n");
+  }
+  for (const ScalingCurve& curve : curves) {
+    if (curve.points.empty()) continue;
+    text += StrCat("\n", TitleOf(curve), "\n", Padded(TableOf(curve)));
+  }
+  return text + "\n" + ColumnsNote() + "\n";
+}
+
+namespace {
+
+struct Panel {
+  LineChartOptions options;
+  std::vector<Series> series;
+};
+
+// A curve a network; strong scaling beside what R ranks would give if nothing had to be exchanged.
+Panel PanelOf(ScalingKind kind, const std::vector<ScalingCurve>& curves) {
+  const bool strong = kind == ScalingKind::kStrong;
+  Panel panel;
+  panel.options.title = strong ? "Simulated strong scaling: speed-up" : "Simulated weak scaling: efficiency";
+  panel.options.x_label = "ranks";
+  panel.options.x_scale = AxisScale::kDoubling;
+  if (strong) {
+    panel.options.y_scale = AxisScale::kLog;
+  } else {
+    panel.options.y_from_zero = true;
+    panel.options.factor = 100;
+    panel.options.unit = " %";
+  }
+  Series ideal{.name = "ideal", .x = {}, .y = {}};
+  for (const ScalingCurve& curve : curves) {
+    if (curve.kind != kind) continue;
+    Series series{.name = curve.network.name, .x = {}, .y = {}};
+    for (const ScalingPoint& point : curve.points) {
+      series.x.push_back(point.ranks);
+      series.y.push_back(strong ? point.SpeedUp() : point.efficiency);
+    }
+    ideal.x = series.x;
+    panel.series.push_back(std::move(series));
+  }
+  ideal.y = ideal.x;
+  if (strong) panel.series.push_back(std::move(ideal));
+  return panel;
+}
+
+std::string HtmlOf(const ScalingCurve& curve) {
+  const TextTable table = TableOf(curve);
+  std::vector<std::vector<TableCell>> rows;
+  for (const std::vector<std::string>& row : table.rows) rows.emplace_back(row.begin(), row.end());
+  return HtmlTable(table.header, rows, {.caption = TitleOf(curve)});
+}
+
+// The height in StandaloneSvg's text.
+int HeightOf(const std::string& svg) {
+  const std::string name = "\" height=\"";
+  return std::atoi(svg.c_str() + svg.find(name) + name.size());
+}
+
+}  // namespace
+
+std::string ScalingPage(const StepRecording& recording, const std::vector<ScalingCurve>& curves) {
+  Page page("Simulated scaling of a training step");
+  page.SetKind("Crosstalk: simulated");
+  page.SetLead(SimulatedNote());
+  std::vector<std::vector<TableCell>> facts;
+  for (const auto& [name, value] : RecordingFacts(recording)) facts.push_back({name, value});
+  page.AddSection("The recording", HtmlTable({"", "measured"}, facts));
+  for (const ScalingKind kind : {ScalingKind::kStrong, ScalingKind::kWeak}) {
+    const Panel panel = PanelOf(kind, curves);
+    std::string html = LineChart(panel.options, panel.series) + "<p>" + EscapeHtml(ColumnsNote()) + "</p>\n";
+    for (const ScalingCurve& curve : curves) {
+      if (curve.kind == kind && !curve.points.empty()) html += HtmlOf(curve);
+    }
+    const bool strong = kind == ScalingKind::kStrong;
+    page.AddSection(strong ? "Strong scaling, simulated" : "Weak scaling, simulated", html);
+  }
+  return page.Html();
+}
+
+std::string ScalingSvg(const StepRecording& recording, const std::vector<ScalingCurve>& curves) {
+  constexpr int kWidth = 760, kLine = 20;
+  std::string header, panels;
+  int height = 8;
+  std::vector<std::pair<std::string, std::string>> facts = RecordingFacts(recording);
+  facts.insert(facts.begin(), {"Simulated", "from one recorded step and a model of the network"});
+  for (const auto& [name, value] : facts) {
+    height += kLine;
+    header +=
+        StrCat("<text class=\"label\" x=\"24\" y=\"", height, "\">", EscapeHtml(name + ": " + value), "</text>\n");
+  }
+  height += kLine / 2;
+  for (const ScalingKind kind : {ScalingKind::kStrong, ScalingKind::kWeak}) {
+    const Panel panel = PanelOf(kind, curves);
+    const std::string svg = StandaloneSvg(panel.options, panel.series);
+    if (svg.empty()) continue;
+    panels += StrCat("<svg y=\"", height, "\"", svg.substr(4));
+    height += HeightOf(svg);
+  }
+  return StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ", height, "\" width=\"", kWidth,
+                "\" height=\"", height, "\" role=\"img\">\n<title>", EscapeHtml(SimulatedNote()), "</title>\n",
+                FileStyle(), "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", header, panels, "</svg>\n");
 }
 
 }  // namespace crosstalk

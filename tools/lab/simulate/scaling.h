@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
-#include "tools/lab/simulate/network.h"
+#include "tools/cli/output.h"
 #include "tools/lab/simulate/recording.h"
 #include "tools/lab/simulate/replay.h"
 
@@ -52,5 +54,26 @@ std::vector<ScalingCurve> SimulateScaling(const StepRecording& recording, const 
                                           const std::vector<Network>& networks, const StopRequest& stop = {});
 
 Json ToJson(const StepRecording& recording, const std::vector<ScalingCurve>& curves);
+
+// Simulated scaling as texts: for a terminal, and the tables that a page shows.
+
+// The note above every figure.
+std::string SimulatedNote();
+// The origin of the recording: name and value.
+std::vector<std::pair<std::string, std::string>> RecordingFacts(const StepRecording& recording);
+// "Strong scaling on 10GbE (…), simulated".
+std::string TitleOf(const ScalingCurve& curve);
+// A row for each number of ranks.
+TextTable TableOf(const ScalingCurve& curve);
+// The legend of its columns.
+std::string ColumnsNote();
+
+std::string ScalingText(const StepRecording& recording, const std::vector<ScalingCurve>& curves);
+
+// Simulated scaling as a page, and as a picture.
+
+std::string ScalingPage(const StepRecording& recording, const std::vector<ScalingCurve>& curves);
+// One SVG file of both panels: the speed-up of strong scaling, and below it the efficiency of weak scaling.
+std::string ScalingSvg(const StepRecording& recording, const std::vector<ScalingCurve>& curves);
 
 }  // namespace crosstalk

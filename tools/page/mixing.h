@@ -1,0 +1,48 @@
+// How a model's heads mix, on a page.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/inspection/mixing.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/task_results.h"
+#include "crosstalk/runtime/dtype.h"
+
+namespace crosstalk {
+
+// The head projections of a model as a section of a page: P_l, P_w and P_l·P_w of every layer as heat maps, with what
+// linear algebra says of them, and the sizes of the dynamic projections.
+
+// HTML for Page::AddSection; "" of a model without head projections. At most about 3 MB, however many heads there are:
+// of large matrices the means of blocks are drawn, and the section says so.
+std::string MixingSection(const RunMixing& mixing);
+
+// What the mixing of heads does in a trained model, for someone who sees it for the first time: how much of what the
+// heads say crosses to others, and the most mixed head on a sentence, J → L → W → U.
+
+// Plain sentences; "" of a model without static head projections.
+std::string CrossingText(const RunMixing& mixing);
+
+// HTML for Page::AddSection: those sentences, and maps of what `model` makes of `text`; "" where there is no
+// CrossingText. The text is cut to some two dozen tokens; without one, or without a tokenizer, there are no maps.
+std::string WhatMixingDoes(const RunMixing& mixing, const Model& model,
+                           const std::shared_ptr<const Tokenizer>& tokenizer, const std::string& text);
+
+// What the section on the mixing of heads has of differential and of Multi-Token Attention: λ as a table, the filters
+// as pictures.
+
+// One layer, as it began (null: not known) and as it is.
+struct LayerPair {
+  const LayerMixing* before;
+  const LayerMixing* now;
+};
+
+// HTML, or "" where no layer has any.
+std::string DifferentialTable(const std::vector<LayerPair>& pairs, Precision measured_in);
+// The filters as they are: at most about 0.5 MB of pictures, of the first heads where there are more.
+std::string FilterPictures(const std::vector<LayerPair>& pairs);
+
+}  // namespace crosstalk
