@@ -96,8 +96,8 @@ TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/pl
     $(filter %_test.cc,$(call sources,tests)))
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/mpi/% tests/fuzz/driver.cc \
     tests/mutants/mutants.cc tests/course/%,$(call sources,tests))
-# examples/course/exercises are stubs, for a student's own folder: tools/make/course.mk.
-EXAMPLE_SOURCES := $(filter-out examples/course/exercises/%,$(call sources,examples))
+# Of the course only the programs of its pages: tools/make/course.mk.
+EXAMPLE_SOURCES := $(filter-out $(addprefix examples/course/,exercises/% solutions/% checker/%),$(call sources,examples))
 C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
 # These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
 # do those of tests/support, of which a test program links what it uses.

@@ -1,5 +1,5 @@
-// Chapter 1 of the course (docs/course/1_tensors.md): tensors whose dimensions have names, views that share elements,
-// and einsum, which multiplies over all names and sums over those that the result does not have.
+// Chapter 1 of the course (examples/course/1_tensors.md): tensors whose dimensions have names, views that share
+// elements, and einsum, which multiplies over all names and sums over those that the result does not have.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Chapter 2 of the course (docs/course/2_tape.md): a tape in forty lines, the library's beside it, and how a gradient
-// is checked: by central differences.
+// Chapter 2 of the course (examples/course/2_tape.md): a tape in forty lines, the library's beside it, and how a
+// gradient is checked: by central differences.
 #include <cmath>
 #include <cstdio>
 #include <functional>

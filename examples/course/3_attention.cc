@@ -1,5 +1,5 @@
-// Chapter 3 of the course (docs/course/3_attention.md): attention as loops, as einsum, and its gradients, by hand and
-// by the tape. All numbers are one example's: Q[n, d_k, h], K[m, d_k, h], V[m, d_v, h].
+// Chapter 3 of the course (examples/course/3_attention.md): attention as loops, as einsum, and its gradients, by hand
+// and by the tape. All numbers are one example's: Q[n, d_k, h], K[m, d_k, h], V[m, d_v, h].
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Chapter 4 of the course (docs/course/4_softmax.md): a softmax that overflows and one that does not, masks at three
-// places, of which one is right, the gradient with and without D, and a softmax by chunks.
+// Chapter 4 of the course (examples/course/4_softmax.md): a softmax that overflows and one that does not, masks at
+// three places, of which one is right, the gradient with and without D, and a softmax by chunks.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

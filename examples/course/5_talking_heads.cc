@@ -1,5 +1,5 @@
-// Chapter 5 of the course (docs/course/5_talking_heads.md): heads that talk. Two heads each look for one thing, and the
-// mixings P_l and P_w let the others use what they found; the rank of what a head can compare; dynamic projections.
+// Chapter 5 of the course (examples/course/5_talking_heads.md): heads that talk. Two heads each look for one thing, and
+// the mixings P_l and P_w let the others use what they found; the rank of what a head can compare; dynamic projections.
 #include <cmath>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Chapter 6 of the course (docs/course/6_fused_kernel.md): what a layer keeps and computes; attention in two passes
+// Chapter 6 of the course (examples/course/6_fused_kernel.md): what a layer keeps and computes; attention in two passes
 // over chunks of the memory; and the library's kernel beside the peak of this machine (with --measure: it differs from
 // machine to machine).
 #include <algorithm>

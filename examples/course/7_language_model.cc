@@ -1,4 +1,4 @@
-// Chapter 7 of the course (docs/course/7_language_model.md): a model of letters with one block, trained for a
+// Chapter 7 of the course (examples/course/7_language_model.md): a model of letters with one block, trained for a
 // second; what it has learnt, step by step; and what its heads do.
 #include <algorithm>
 #include <cstdio>

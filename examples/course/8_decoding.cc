@@ -1,4 +1,4 @@
-// Chapter 8 of the course (docs/course/8_decoding.md): a layer that decodes with a cache gives what it gives all at
+// Chapter 8 of the course (examples/course/8_decoding.md): a layer that decodes with a cache gives what it gives all at
 // once; what the cache takes; and what happens where dynamic projections are cached as the published code does.
 #include <algorithm>
 #include <cmath>

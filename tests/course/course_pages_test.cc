@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/course/checker/checker.h"
+#include "examples/course/checker/checker.h"
 #include "tests/support/shell.h"
 
 namespace course_pages_test {
@@ -50,7 +50,7 @@ std::string Output(const std::string& program) {
 TEST(CoursePagesTest, WhatAPageQuotesIsWhatItsProgramPrints) {
   for (const fs::path& program : Files("examples/course", ".cc")) {
     const std::string name = program.stem();
-    const std::string page = Contents(Root() / "docs/course" / (name + ".md"));
+    const std::string page = Contents(Root() / "examples/course" / (name + ".md"));
     const std::string begin = "```\n$ build/examples/course/" + name + "\n";
     const size_t at = page.find(begin);
     ASSERT_NE(at, std::string::npos) << name << ".md does not quote its program";
@@ -60,9 +60,9 @@ TEST(CoursePagesTest, WhatAPageQuotesIsWhatItsProgramPrints) {
 }
 
 TEST(CoursePagesTest, EveryChapterHasAPageADrawingAProgramAndExercises) {
-  const std::string index = Contents(Root() / "docs/course/README.md");
+  const std::string index = Contents(Root() / "examples/course/README.md");
   std::set<std::string> chapters;
-  for (const fs::path& page : Files("docs/course", ".md")) {
+  for (const fs::path& page : Files("examples/course", ".md")) {
     if (page.stem() == "README") continue;
     const std::string name = page.stem(), text = Contents(page);
     chapters.insert(name.substr(0, 1));
@@ -92,7 +92,7 @@ TEST(CoursePagesTest, ProgramsHaveAtMost120Lines) {
 
 // Light and dark in one file.
 TEST(CoursePagesTest, DrawingsFollowTheReadersColours) {
-  for (const fs::path& drawing : Files("docs/course/images", ".svg")) {
+  for (const fs::path& drawing : Files("examples/course/images", ".svg")) {
     EXPECT_NE(Contents(drawing).find("prefers-color-scheme:dark"), std::string::npos) << drawing;
   }
 }
@@ -103,7 +103,7 @@ TEST(CoursePagesTest, TheIndexHasTheSumOfAllPoints) {
   for (const course::Exercise& exercise : course::Exercises()) points += exercise.points;
   std::ostringstream sum;
   sum << course::Exercises().size() << " exercises, " << points << " points";
-  EXPECT_NE(Contents(Root() / "docs/course/README.md").find(sum.str()), std::string::npos) << sum.str();
+  EXPECT_NE(Contents(Root() / "examples/course/README.md").find(sum.str()), std::string::npos) << sum.str();
 }
 
 }  // namespace course_pages_test

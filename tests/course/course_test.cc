@@ -8,8 +8,8 @@
 #include <string>
 
 #include "course/cases.inc"  // by write_cases.sh: solutions, stubs and slips
-#include "tests/course/checker/checker.h"
-#include "tests/course/checker/letters.h"
+#include "examples/course/checker/checker.h"
+#include "examples/course/checker/letters.h"
 
 namespace course_test {
 
@@ -37,7 +37,7 @@ const Outcome& Check(const Registered& one) {
 }
 
 TEST(CourseTest, EverySolutionIsRight) {
-  const auto solutions = RegisteredIn("tests/course/solutions/");
+  const auto solutions = RegisteredIn("examples/course/solutions/");
   EXPECT_EQ(solutions.size(), course::Exercises().size());
   for (const auto& [name, solution] : solutions) {
     const Outcome& outcome = Check(solution);
@@ -65,7 +65,7 @@ TEST(CourseTest, EverySlipIsToldItsHint) {
     tried.insert(name);
   }
   // And there is no other that an exercise knows.
-  for (const auto& [name, solution] : RegisteredIn("tests/course/solutions/")) {
+  for (const auto& [name, solution] : RegisteredIn("examples/course/solutions/")) {
     for (const std::string& slip : Check(solution).slips) {
       EXPECT_EQ(tried.count(solution.id + "/" + slip), 1u) << "slips.txt has no " << solution.id << " | " << slip;
     }
@@ -127,7 +127,7 @@ TEST(CourseTest, WhatAllWrongElementsHaveInCommonIsNamed) {
 
 TEST(CourseTest, AKernelIsMeasuredBesideTheReference) {
   for (const char* name : {"6_3.cc", "6_4.cc"}) {
-    const Outcome& outcome = Check(RegisteredIn("tests/course/solutions/").at(name));
+    const Outcome& outcome = Check(RegisteredIn("examples/course/solutions/").at(name));
     std::map<std::string, double> measures(outcome.measures.begin(), outcome.measures.end());
     EXPECT_GT(measures["error"], 0);
     EXPECT_LT(measures["error"], 2e-5);
@@ -140,7 +140,7 @@ TEST(CourseTest, AKernelIsMeasuredBesideTheReference) {
 }
 
 TEST(CourseTest, TheReferenceNumbersOfTheTrainingAreThoseOfTenSeeds) {
-  const auto train = RegisteredIn("tests/course/solutions/").at("7_3.cc").function;
+  const auto train = RegisteredIn("examples/course/solutions/").at("7_3.cc").function;
   std::vector<double> held_out;
   double mean = 0, squares = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {

@@ -48,7 +48,7 @@ class GradeTest : public ::testing::Test {
     }
     source_ = std::getenv("CROSSTALK_SOURCE");
   }
-  std::string Solution(const std::string& name) const { return Contents(source_ / "tests/course/solutions" / name); }
+  std::string Solution(const std::string& name) const { return Contents(source_ / "examples/course/solutions" / name); }
   std::string Stub(const std::string& name) const { return Contents(source_ / "examples/course/exercises" / name); }
 
   fs::path source_;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_docs.sh [COMMAND]: fails where README.md, docs/*.md or docs/course/*.md name something that does not exist: a header
+# check_docs.sh [COMMAND]: fails where README.md, docs/*.md or examples/course/*.md name something that does not exist: a header
 # <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file of the
 # repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of the
 # subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists, or else
@@ -214,4 +214,4 @@ awk '
     for (link in wanted) if (!(link in anchors)) { print wanted[link]; bad = 1 }
     if (!bad) print "docs: what they name exists"
     exit bad
-  }' names_file="$names" "$names" README.md docs/*.md docs/course/*.md
+  }' names_file="$names" "$names" README.md docs/*.md examples/course/*.md

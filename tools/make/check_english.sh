@@ -8,7 +8,7 @@ files=$(mktemp)
 trap 'rm -f "$files"' EXIT
 if [ $# -gt 0 ]; then printf '%s\n' "$@"; else
   find . -maxdepth 1 \( -name '*.md' -o -name Makefile \)
-  find -H docs -name '*.md' ! -name options.md ! -path 'docs/reproduction/*'
+  find -H docs examples -name '*.md' ! -name options.md ! -path 'docs/reproduction/*'
   find -H .ci runtime kernels autograd nn models tools tests examples -type f \
     \( -name '*.cc' -o -name '*.h' -o -name '*.c' -o -name '*.py' -o -name '*.sh' -o -name '*.mk' -o -name '*.css' -o -name '*.js' -o -name run \) \
     ! -name check_english.sh

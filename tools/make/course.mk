@@ -1,14 +1,14 @@
-# The course of docs/course/: a student's exercises and their grades. Included by the Makefile.
+# The course, examples/course/: a student's exercises and their grades. Included by the Makefile.
 
-# tests/course/checker checks a solution against the library, in a program of that solution alone.
-COURSE_MAIN := tests/course/checker/main.cc
-COURSE_SOURCES := $(filter-out $(COURSE_MAIN),$(wildcard tests/course/checker/*.cc))
+# examples/course/checker checks a solution against the library, in a program of that solution alone.
+COURSE_MAIN := examples/course/checker/main.cc
+COURSE_SOURCES := $(filter-out $(COURSE_MAIN) examples/course/checker/grade.cc,$(wildcard examples/course/checker/*.cc))
 COURSE_OBJECTS := $(call objects,$(COURSE_SOURCES),unit)
 ifneq ($(UNITY),no)
 $(call units,$(COURSE_SOURCES),unit)
 endif
 # They compute little.
-$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc $(filter examples/course/%,$(EXAMPLE_SOURCES))): \
+$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) examples/course/checker/grade.cc $(filter examples/course/%,$(EXAMPLE_SOURCES))): \
     OBJECT_FLAGS := $(LIGHTEST_CXXFLAGS)
 $(call archive,course): $(COURSE_OBJECTS)
 	@mkdir -p $(@D)
@@ -17,9 +17,9 @@ $(call archive,course): $(COURSE_OBJECTS)
 
 # Solutions, stubs and slips as course_test.cc includes them.
 COURSE_CASES := $(BUILD)/include/course/cases.inc
-$(COURSE_CASES): tests/course/write_cases.sh tests/course/slips.txt $(wildcard tests/course/solutions/*.cc)
+$(COURSE_CASES): examples/course/checker/write_cases.sh examples/course/checker/slips.txt $(wildcard examples/course/solutions/*.cc)
 	@mkdir -p $(@D)
-	@sh tests/course/write_cases.sh > $@.tmp && mv $@.tmp $@
+	@sh examples/course/checker/write_cases.sh > $@.tmp && mv $@.tmp $@
 $(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES)
 
 # A solution is compiled in seconds, and the standard library checks its indices; those of kernels, which are measured,
@@ -33,7 +33,7 @@ COURSE_EXERCISES := $(subst _,.,$(patsubst examples/course/exercises/%.cc,%,$(so
 COURSE_N := $(if $(filter N,$(GIVEN)),$(N))
 ifneq ($(filter exercise,$(GOALS)),)
 ifneq ($(words $(COURSE_N)).$(words $(filter $(COURSE_EXERCISES),$(COURSE_N))),1.1)
-$(error make exercise: N='$(COURSE_N)' is none of the exercises $(COURSE_EXERCISES); docs/course/README.md has them)
+$(error make exercise: N='$(COURSE_N)' is none of the exercises $(COURSE_EXERCISES); examples/course/README.md has them)
 endif
 endif
 # A student's files: exercises/, or those of the folder that SUBMISSION names.
@@ -53,7 +53,7 @@ exercise: $(COURSE_PARTS)  ## check a solution of the course: N=5.2 checks exerc
 
 # SUBMISSION=FOLDER: a folder of each student in it, instead of exercises/.
 COURSE_GRADE := $(BUILD)/tests/course/grade
-$(COURSE_GRADE): $(call object,tests/course/grade.cc) $(call archive,course) $(call archives_for,models)
+$(COURSE_GRADE): $(call object,examples/course/checker/grade.cc) $(call archive,course) $(call archives_for,models)
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
@@ -67,4 +67,4 @@ grade: $(COURSE_GRADE) $(COURSE_PARTS)  ## points of all solutions in exercises/
 	@$(COURSE_GRADE) $(COURSE_GRADE_ARGUMENTS) $(if $(filter SUBMISSION,$(GIVEN)),--students $(call quoted,$(SUBMISSION)),exercises)
 
 everything: $(COURSE_PARTS) $(COURSE_GRADE)
--include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc))
+-include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) examples/course/checker/grade.cc))

@@ -2,7 +2,7 @@
 //
 // A tensor is one long array. Of T[i, j, k] with the sizes {2, 3, 5} element (i, j, k) stands at i·15 + j·5 + k: the
 // strides are {15, 5, 1}. The last dimension is contiguous.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

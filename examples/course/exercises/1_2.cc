@@ -3,7 +3,7 @@
 //   Y[n, d_Y] = einsum(O[n, d_v, h], P_o[d_Y, d_v, h])
 //
 // Multiply over the union of all dimensions, n, d_Y, d_v and h, and sum over those that Y does not name.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

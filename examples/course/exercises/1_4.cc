@@ -4,7 +4,7 @@
 //
 // dQ says how the loss grows with each element of Q. How does it grow with those of X and of P_q? Each is an einsum as
 // well: the gradient of one operand is that of the result, contracted with the other operand.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -3,7 +3,7 @@
 //   z = x·y + e^x
 //
 // How does z grow with x, and how with y? x is read by the product and by the exponential.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

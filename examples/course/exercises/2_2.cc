@@ -7,7 +7,7 @@
 //
 // The last node is the result z. Give ∂z/∂node for every node. Begin with 1 for z and walk back: each node passes to
 // its inputs what their share in it is.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

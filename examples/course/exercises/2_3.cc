@@ -4,7 +4,7 @@
 //
 // Central differences are how every gradient in this project is tested: they are off by step²·f'''/6, where a
 // difference to one side is off by step·f''/2.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

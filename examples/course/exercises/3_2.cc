@@ -4,7 +4,7 @@
 //   O[b, n, d_v, h] = Σ_m W[b, n, m, h] · V[b, m, d_v, h]
 //
 // Logits are small here: how to do it with large ones is chapter 4.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -4,7 +4,7 @@
 //
 // dO is the gradient of the loss with respect to O. Which gradients do W and V have? Each number of W and of V passes
 // on what every O that has read it wants.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -7,7 +7,7 @@
 // From dO the gradients of Q, K and V. Compute J and W again, then go back line by line. The line in the middle:
 //
 //   dJ[b, n, m, h] = W · (dW - D)     with D[b, n, h] = Σ_m W[b, n, m, h] · dW[b, n, m, h]
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -8,7 +8,7 @@
 //
 // A line of the paper is a line of code: Einsum("Q[b, n, d_k, h] = einsum(…)", {X, P_q}), Scale(J, scale), and
 // Softmax(J, i) over dimension i, counted from 0. The tape computes the gradients; the checker compares those as well.
-#include "tests/course/library_exercise.h"
+#include "examples/course/checker/library_exercise.h"
 
 using namespace course;
 

@@ -4,7 +4,7 @@
 //
 // of any x: 1000 too, and -∞, which masks a position. Where all are -∞ there is
 // nothing to attend to, and y is 0 throughout.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

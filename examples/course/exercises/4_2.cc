@@ -3,7 +3,7 @@
 //   W[b, n, m, h] = softmax of L[b, n, m, h] over those m with mask[b, n, m] = 1, and 0 at the others
 //
 // The mask is the same for all heads. A query whose mask is 0 everywhere gets zeros.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -3,7 +3,7 @@
 //   W[b, n, m, h] = softmax of L[b, n, m, h] over m
 //
 // From W and dW the gradient of L. W is enough: with ∂W[m]/∂L[i] = W[m] · (δ_mi - W[i]) the sum over m needs no L.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -10,7 +10,7 @@
 //   O     Σ_m e^(L[m] - max) · V[m, d_v], d_v zeros at first; it is divided by the sum after the last chunk
 //
 // A chunk may raise the maximum: what was added up before is then too large. A chunk may be masked altogether: L = -∞.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

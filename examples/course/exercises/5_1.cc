@@ -3,7 +3,7 @@
 //   L[b, n, m, h] = Σ_h_k J[b, n, m, h_k] · P_l[h_k, h]
 //
 // At each pair of a query n and a memory position m the key heads' h_k logits become h logits of softmax heads.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

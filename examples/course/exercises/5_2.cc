@@ -7,7 +7,7 @@
 //   O[b, n, d_v, h_v] = Σ_m U[b, n, m, h_v] · V[b, m, d_v, h_v]
 //
 // Some logits are in the thousands: the softmax is the stable one of exercise 4.1.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -6,7 +6,7 @@
 // first. Each line has two gradients: of U = W·P_w,
 //
 //   dW[b, n, m, h] = Σ_h_v dU[b, n, m, h_v] · P_w[h, h_v]       dP_w[h, h_v] = Σ_b,n,m W[b, n, m, h] · dU[b, n, m, h_v]
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -6,7 +6,7 @@
 //   P[d_X, d_M, h] = Σ_d_k,h_k P_q[d_X, d_k, h_k] · P_k[d_M, d_k, h_k] · P_l[h_k, h]
 //
 // Without P_l its rank is at most d_k, the bottleneck of many small heads; with it, at most d_k · h_k.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -3,7 +3,7 @@
 //   R_Xl[b, n, h_k, h] = Σ_d_X X[b, n, d_X] · P_Xl[d_X, h_k, h]        a matrix of each query
 //   R_Ml[b, m, h_k, h] = Σ_d_M M[b, m, d_M] · P_Ml[d_M, h_k, h]        a matrix of each memory position
 //   L[b, n, m, h]      = Σ_h_k J[b, n, m, h_k] · (P_l[h_k, h] + R_Xl[b, n, h_k, h] + R_Ml[b, m, h_k, h])
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

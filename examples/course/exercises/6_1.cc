@@ -6,7 +6,7 @@
 //   J[n, m, h_k] = Q[n, d_k, h_k]·K[m, d_k, h_k]       L = J·P_l[h_k, h]
 //
 //   O[n, d_v, h_v] = U·V[m, d_v, h_v]                  U = W·P_w[h, h_v]
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -6,7 +6,7 @@
 // j positions of chunk c, c = 0 … memory.count() - 1, and each may be read twice at most. The second pass needs to know
 // of each query and softmax head the largest L and the sum of e^(L - largest) over all chunks, which the first one
 // finds (4.4). Why two? U mixes weights of several heads, and each has a sum of its own.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

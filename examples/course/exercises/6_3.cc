@@ -1,6 +1,7 @@
 // Exercise 6.3 (5 points): a kernel of your own, forward.
 //
-// Talking heads, in floats on pointers, heads in front of their size: see KernelCall in tests/course/exercise.h.
+// Talking heads, in floats on pointers, heads in front of their size: see KernelCall in
+// examples/course/checker/exercise.h.
 //
 //   J = scale · Q·K     L = J·P_l, masked     W = softmax of L over m     U = W·P_w     O[b, n, h_v, d_v] = U·V
 //
@@ -10,7 +11,7 @@
 // Right is worth the points. Fast is for you: the checker measures your kernel and the library's on one problem, beside
 // the peak of this machine's multiply-adds. The file is compiled with -O3 -march=native and OpenMP; intrinsics,
 // #pragma omp parallel for, and a call to another library's kernel are all fair.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

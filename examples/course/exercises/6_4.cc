@@ -2,7 +2,7 @@
 //
 // From dO[b, n, h_v, d_v] the gradients of Q, K, V, P_l and P_w, as in 5.3, of the call of 6.3: in floats on pointers,
 // with both masks. gradients->Q, K, V, P_l and P_w have the shapes of what they belong to, and are to be overwritten.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -4,7 +4,7 @@
 //   loss          = mean over the rows of -ln p[row, targets[row]]
 //
 // and dlogits, the gradient of the loss. Logits may be large: subtract the largest of the row.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -3,7 +3,7 @@
 //   m ← beta1 · m + (1 - beta1) · g          m̂ = m / (1 - beta1^step)
 //   v ← beta2 · v + (1 - beta2) · g²         v̂ = v / (1 - beta2^step)
 //   p ← p - learning_rate · (m̂ / (√v̂ + epsilon) + weight_decay · p)
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

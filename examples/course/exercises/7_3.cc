@@ -15,7 +15,7 @@
 //   5. No gradients for the next step: parameter.value.ZeroGrad() of each of step.parameters.
 //
 // The checker then trains a small model of letters with it, 150 steps, three seeds.
-#include "tests/course/library_exercise.h"
+#include "examples/course/checker/library_exercise.h"
 
 using namespace course;
 

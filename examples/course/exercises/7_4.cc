@@ -4,7 +4,7 @@
 // position before is a bigram; how near does each come to it?
 //
 //   score[h] = mean over the queries n = 1, 2, … of W[h, n, n - 1]
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

@@ -6,7 +6,7 @@
 //   O[h, d_v] = Σ_m W[h, m] · V[m, h, d_v],   W[h] = softmax over m of 1/√d_k · Σ_d_k q[h, d_k] · K[m, h, d_k]
 //
 // over all that is in the cache: no mask is needed, for what is not written yet is not there.
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

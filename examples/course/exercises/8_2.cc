@@ -4,7 +4,7 @@
 // With dynamic projections of the memory, P_Ml and P_Mw, the matrices that they make of it as well:
 //
 //   K[h_k, d_k]     V[h_v, d_v]     R_Ml[h_k, h]     R_Mw[h, h_v]
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 

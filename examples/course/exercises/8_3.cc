@@ -8,7 +8,7 @@
 //
 //   q[d_k, h_k]  = Σ_d x[d] · P_q[d, d_k, h_k]         J[m, h_k] = 1/√d_k · Σ_d_k q[d_k, h_k] · K[m, d_k, h_k]
 //   L[m, h]      = Σ_h_k J[m, h_k] · (P_l[h_k, h] + R_Ml[m, h_k, h])
-#include "tests/course/exercise.h"
+#include "examples/course/checker/exercise.h"
 
 using namespace course;
 
