@@ -44,7 +44,7 @@ for scale in smoke small medium paper; do keep "tables/$scale" "$command" reprod
 
 # Runs that an earlier version wrote: read, measured, written with, drawn.
 for model in t5 lm bert albert; do
-  cp -r "$source/tests/tools/earlier_runs/$model" "runs/$model"
+  cp -r "$source/tests/tools/commands/earlier_runs/$model" "runs/$model"
   keep "$model.show" "$command" show "runs/$model"
   keep "$model.show.json" "$command" show "runs/$model" --json
   keep "$model.eval" "$command" eval --run "runs/$model" --threads 2
@@ -69,7 +69,7 @@ cut -d, -f1-4 work/run/metrics.jsonl | sed 's/"[a-z_]*second[^,}]*//g' > trained
 (cd work/run && find . -type f | LC_ALL=C sort) > trained.files
 
 # Published folders: in, out, computed.
-cp -r "$source/tests/tools/parity" work/published
+cp -r "$source/tests/tools/commands/parity" work/published
 for model in t5_relu_tied bert_pretraining albert_groups1; do
   folder=work/published/$model
   keep "$model.import" "$command" import "$folder" --out "work/$model" --attention talking

@@ -1,5 +1,5 @@
-// The checkpoints of TensorFlow that tests/models/interop/bundles holds, and others made of entries as a test wants
-// them.
+// The checkpoints of TensorFlow that tests/models/interop/mesh/bundles holds, and others made of entries as a test
+// wants them.
 #pragma once
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace crosstalk {
 
 inline std::string BundleFixture(const std::string& name) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
-  return std::string(source == nullptr ? "." : source) + "/tests/models/interop/bundles/" + name;
+  return std::string(source == nullptr ? "." : source) + "/tests/models/interop/mesh/bundles/" + name;
 }
 
 inline void WriteFileBytes(const std::string& path, const std::string& bytes) {

@@ -1,5 +1,5 @@
-// The small published models of tests/tools/parity, with what Hugging Face's own code computes of them in float64
-// (transformers 4.27.4): outputs, losses and gradients. Of a large tensor the file has every k-th element.
+// The small published models of tests/tools/commands/parity, with what Hugging Face's own code computes of them in
+// float64 (transformers 4.27.4): outputs, losses and gradients. Of a large tensor the file has every k-th element.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline constexpr const char* kParityModels[] = {"t5_relu_tied", "bert_pretrainin
 
 inline std::string ParityFolder(const std::string& model) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
-  return std::string(source == nullptr ? "." : source) + "/tests/tools/parity/" + model;
+  return std::string(source == nullptr ? "." : source) + "/tests/tools/commands/parity/" + model;
 }
 
 // Biases of keys add the same to all logits of a query: their gradients are rounding alone.

@@ -129,21 +129,21 @@ examples: $(EXAMPLES) $(C_EXAMPLES)  ## build the examples, which docs/README.md
 	@echo "$(words $(EXAMPLES) $(C_EXAMPLES)) programs in $(BUILD)/examples"
 
 # After a change of bits that is meant: the file's difference is then part of the change.
-PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
+PUBLISHED_BITS := $(BUILD)/tests/tools/commands/published_bits_test
 .PHONY: published-bits
-published-bits: $(PUBLISHED_BITS)  ## rewrite tests/tools/published_bits.txt, after an intended change of bits
+published-bits: $(PUBLISHED_BITS)  ## rewrite tests/tools/commands/published_bits.txt, after an intended change of bits
 	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
 
 # Everything that is printed and written of fixtures, the symbols, and the bits: a change that means none shows none.
 .PHONY: net net-accept
 net: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## check in half a minute that outputs, files, symbols and bits are as before
 	@sh tests/net/net.sh $(BUILD)
-	@$(MAKE) --no-print-directory test ONLY='tools/published_bits tools/earlier_runs models/training/rank_session'
+	@$(MAKE) --no-print-directory test ONLY='commands/published_bits commands/earlier_runs training/ranks/'
 net-accept: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## take the outputs of now as tests/net/expected.sha256, after an intended change
 	@sh tests/net/net.sh $(BUILD) --accept
 
 # Pages as a reader has them. The pictures are for looking at.
-BROWSER_TEST := $(BUILD)/tests/tools/report_browser_test
+BROWSER_TEST := $(BUILD)/tests/tools/page/report_browser_test
 .PHONY: test-browser
 test-browser: $(COMMAND) $(BROWSER_TEST)  ## open the pages of a report in headless Chromium; screenshots in build/screenshots
 	@rm -rf $(BUILD)/screenshots
@@ -155,7 +155,7 @@ test-browser: $(COMMAND) $(BROWSER_TEST)  ## open the pages of a report in headl
 .PHONY: test-narrow
 test-narrow:  ## run the kernels' tests and the published runs in vectors of 16 bytes, as on NEON
 	@$(MAKE) --no-print-directory test BUILD=$(BUILD)-narrow CPPFLAGS='$(CPPFLAGS) -DCROSSTALK_VECTOR_BYTES=16' \
-	  ONLY='kernels/ tools/published_bits'
+	  ONLY='kernels/ commands/published_bits'
 
 .PHONY: layers
 layers:  ## check that every include points up the list of layers

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/models/c/owned.h"
+#include "tests/models/bindings/c/owned.h"
 
 namespace crosstalk::handles_test {
 

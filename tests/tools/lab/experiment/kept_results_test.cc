@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
-#include "tests/tools/reproduce/reproduce_fixture.h"
+#include "tests/tools/lab/experiment/reproduce_fixture.h"
 #include "tools/lab/experiment/driver.h"
 
 namespace crosstalk {

@@ -10,7 +10,7 @@
 
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/atomic_file.h"
-#include "tests/models/c/owned.h"
+#include "tests/models/bindings/c/owned.h"
 #include "tests/support/decimal_comma.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_config.h"

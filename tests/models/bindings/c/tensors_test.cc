@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/models/c/owned.h"
+#include "tests/models/bindings/c/owned.h"
 #if __has_include(<dlpack/dlpack.h>)
 #include <dlpack/dlpack.h>
 #endif

@@ -12,7 +12,7 @@
 
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
-#include "tests/tools/reproduce/reproduce_fixture.h"
+#include "tests/tools/lab/experiment/reproduce_fixture.h"
 
 namespace crosstalk {
 namespace reproduce_test {

@@ -1,6 +1,6 @@
-// The published bits: tests/tools/published_bits.txt holds the sha256 of the model that each of some short runs gives,
-// on any machine. Here each is trained on every instruction set that this CPU has, on 1, 2, 3, 5 or 8 threads.
-// With CROSSTALK_PUBLISH_BITS=1 (make published-bits) the file is rewritten.
+// The published bits: tests/tools/commands/published_bits.txt holds the sha256 of the model that each of some short
+// runs gives, on any machine. Here each is trained on every instruction set that this CPU has, on 1, 2, 3, 5 or 8
+// threads. With CROSSTALK_PUBLISH_BITS=1 (make published-bits) the file is rewritten.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ std::vector<std::string> Units(const std::string& options) {
 }
 
 const char* Source() { return std::getenv("CROSSTALK_SOURCE"); }
-std::string PublishedFile() { return std::string(Source()) + "/tests/tools/published_bits.txt"; }
+std::string PublishedFile() { return std::string(Source()) + "/tests/tools/commands/published_bits.txt"; }
 
 #define CROSSTALK_NEEDS_SOURCE() \
   if (Source() == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are"

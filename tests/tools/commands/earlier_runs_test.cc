@@ -37,7 +37,7 @@ TEST(EarlierRunsTest, AreMeasuredAndGoneOnWithToTheSameBits) {
     SCOPED_TRACE(earlier.model);
     const TempDir dir;
     const std::string run = dir / "run";
-    std::filesystem::copy(std::string(source) + "/tests/tools/earlier_runs/" + earlier.model, run,
+    std::filesystem::copy(std::string(source) + "/tests/tools/commands/earlier_runs/" + earlier.model, run,
                           std::filesystem::copy_options::recursive);
     const CommandResult measured = Succeeded(RunCommand({"eval", "--run", run, "--json"}));
     EXPECT_EQ(ParseJson(measured.output, "eval").At("ln_ppl").AsDouble(), earlier.ln_ppl);

@@ -10,7 +10,7 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/tensor.h"
-#include "tests/models/c/owned.h"
+#include "tests/models/bindings/c/owned.h"
 
 namespace crosstalk::attention_test {
 
