@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -235,6 +238,193 @@ TEST(BackwardTest, AFailureLeavesNothingBehindForOtherResults) {
   EXPECT_EQ(MessageOf([&] { Backward(Sum(failing)); }, ErrorKind::kNumerical), "no gradient");
   Backward(Sum(shared));
   EXPECT_EQ(x.grad().ToVector<double>(), std::vector<double>(4, 6.0));
+}
+
+// Gradients apart from the leaves': the same bits, for several threads at once, and the leaves' own stay as they are.
+
+Variable RampLeaf(const Shape& shape, double first,
+                  Variable::RequiresGrad requires_grad = Variable::RequiresGrad::kYes) {
+  Tensor value = Tensor::Empty(shape, DType::kFloat32);
+  for (int64_t i = 0; i < value.num_elements(); ++i) {
+    value.data<float>()[i] = static_cast<float>(first + 0.37 * static_cast<double>(i));
+  }
+  return Variable(value, requires_grad);
+}
+
+struct Net {
+  Variable w = RampLeaf({3, 5}, -1), v = RampLeaf({5, 2}, 0.5),
+           frozen = RampLeaf({3, 5}, 2, Variable::RequiresGrad::kNo);
+  std::vector<Variable> leaves() const { return {w, v, frozen, w}; }
+  // w twice, once recomputed.
+  Variable Loss(double x) const {
+    const Variable input = RampLeaf({4, 3}, x, Variable::RequiresGrad::kNo);
+    const Variable hidden =
+        Recompute([this](const std::vector<Variable>& in) { return Tanh(MatMul(in[0], Mul(w, frozen))); }, {input});
+    return Sum(Tanh(MatMul(Add(hidden, MatMul(input, w)), v)));
+  }
+};
+
+TEST(LeafGradientsTest, TheyAreThoseOfTheLeaves) {
+  const Net net;
+  Backward(net.Loss(0.1));
+  const std::vector<float> dw = net.w.grad().ToVector<float>(), dv = net.v.grad().ToVector<float>();
+  LeafGradients own(net.leaves());
+  {
+    const ContextScope apart(&OpContext::leaf_gradients, &own);
+    Backward(net.Loss(0.1));
+  }
+  EXPECT_EQ(net.w.grad().ToVector<float>(), dw) << "the leaf's own stays as it is";
+  EXPECT_EQ(own.Take(0).ToVector<float>(), dw);
+  EXPECT_EQ(own.Take(1).ToVector<float>(), dv);
+  EXPECT_FALSE(own.Take(2).defined()) << "it requires none";
+  EXPECT_FALSE(own.Take(3).defined()) << "leaf 0 again, which was taken";
+}
+
+TEST(LeafGradientsTest, OtherLeavesKeepTheirs) {
+  const Net net;
+  LeafGradients own(std::vector<Variable>{net.w});
+  const ContextScope apart(&OpContext::leaf_gradients, &own);
+  Backward(net.Loss(0.1));
+  EXPECT_FALSE(net.w.grad().defined());
+  EXPECT_TRUE(net.v.grad().defined());
+  EXPECT_TRUE(own.Take(0).defined());
+}
+
+TEST(LeafGradientsTest, TwoBackwardsAddUp) {
+  const Net net;
+  Backward(net.Loss(0.1));
+  Backward(net.Loss(0.7));
+  LeafGradients own(net.leaves());
+  {
+    const ContextScope apart(&OpContext::leaf_gradients, &own);
+    Backward(net.Loss(0.1));
+    Backward(net.Loss(0.7));
+  }
+  EXPECT_EQ(own.Take(0).ToVector<float>(), net.w.grad().ToVector<float>());
+  Backward(net.Loss(0.7));  // with the leaves' own again
+  EXPECT_FALSE(own.Take(0).defined());
+}
+
+TEST(LeafGradientsTest, ThreadsComputeBesideEachOther) {
+  const Net net;
+  constexpr int kThreads = 4, kTimes = 50;
+  std::vector<std::vector<float>> expected;
+  for (int i = 0; i < kThreads; ++i) {
+    net.w.ZeroGrad();
+    Backward(net.Loss(i));
+    expected.push_back(net.w.grad().ToVector<float>());
+  }
+  std::vector<int> same(kThreads);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      LeafGradients own(net.leaves());
+      const ContextScope apart(&OpContext::leaf_gradients, &own);
+      for (int time = 0; time < kTimes; ++time) {
+        Backward(net.Loss(i));
+        same[static_cast<size_t>(i)] += own.Take(0).ToVector<float>() == expected[static_cast<size_t>(i)];
+        own.Take(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(same, std::vector<int>(kThreads, kTimes));
+}
+
+TEST(LeafGradientsTest, AResultIsNoLeaf) {
+  const Net net;
+  EXPECT_NE(testing::MessageOf([&] { LeafGradients(std::vector<Variable>{net.Loss(1)}); }).find("result of an op"),
+            std::string::npos);
+}
+
+using enum Variable::RequiresGrad;
+using testing::Leaf;
+using testing::MessageOf;
+
+TEST(RecomputeTest, GivesTheSameValueAndGradients) {
+  const Tensor values = Tensor::FromValues<double>({2, 3}, {0.1, -0.2, 0.3, 0.4, -0.5, 0.6});
+  const auto run = [&](bool recompute) {
+    const Variable x(values.Clone(), kYes);
+    const Variable w(Tensor::FromValues<double>({3, 2}, {1, 2, 3, 4, 5, 6}), kYes);
+    const auto layer = [w](const std::vector<Variable>& in) { return Tanh(MatMul(in[0], w)); };
+    const Variable y = recompute ? Recompute(layer, {Scale(x, 2)}) : layer({Scale(x, 2)});
+    Backward(Sum(Square(y)));
+    return std::vector<std::vector<double>>{y.value().ToVector<double>(), x.grad().ToVector<double>(),
+                                            w.grad().ToVector<double>()};
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(RecomputeTest, CapturedLeavesAloneReceiveGradients) {
+  const Variable x(Tensor::Full({2}, 3, DType::kFloat64));
+  const Variable w = Leaf({2}, 2);
+  const Variable y = Recompute([w](const std::vector<Variable>& in) { return Mul(in[0], w); }, {x});
+  EXPECT_TRUE(y.requires_grad());
+  Backward(Sum(y));
+  EXPECT_EQ(w.grad().ToVector<double>(), (std::vector<double>{3, 3}));
+  EXPECT_FALSE(Recompute([](const std::vector<Variable>& in) { return Square(in[0]); }, {x}).requires_grad());
+}
+
+TEST(RecomputeTest, Nests) {
+  const Variable x = Leaf({}, 2);
+  const auto inner = [](const std::vector<Variable>& in) { return Square(in[0]); };
+  const auto outer = [&](const std::vector<Variable>& in) { return Mul(Recompute(inner, in), in[0]); };
+  Backward(Recompute(outer, {x}));  // x³
+  EXPECT_EQ(x.grad().Item(), 12);
+}
+
+TEST(RecomputeTest, ACapturedResultIsRefused) {
+  const Variable x = Leaf({}, 2);
+  const Variable outside = Square(x);
+  const Variable y = Recompute([outside](const std::vector<Variable>& in) { return Mul(in[0], outside); }, {x});
+  EXPECT_EQ(MessageOf([&] { Backward(y); }),
+            "recompute: the function captured the result of op square from outside; pass it as an input (only leaves "
+            "may be captured)");
+}
+
+TEST(RecomputeTest, HoldsNothingOfItsInside) {
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> watch = held;
+  const Variable x = Leaf({}, 2);
+  const auto probe = [&held](const std::vector<Variable>& in) {
+    return MakeOp("probe", in[0].value().Clone(), in,
+                  [kept = held](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
+  };
+  const Variable y = Recompute(probe, {x});
+  EXPECT_EQ(watch.use_count(), 1);
+}
+
+using enum Variable::RequiresGrad;
+using testing::MessageOf;
+
+TEST(FiniteCheckTest, TheFirstResultThatIsNotFiniteIsNamedWithItsLayer) {
+  const ContextScope check(&OpContext::finite_checks, true);
+  const ContextScope encoder = InLayer("encoder");
+  const ContextScope block = InLayer("block_3");
+  EXPECT_EQ(CurrentLayer(), "encoder.block_3");
+  const Variable x(Tensor::FromValues<double>({3}, {1.0, -1.0, 2.0}), kYes);
+  EXPECT_EQ(MessageOf([&] { Log(x); }, ErrorKind::kNumerical),
+            "encoder.block_3: the result of op log has nan at [1] of [3]");
+}
+
+TEST(FiniteCheckTest, TheFirstGradientThatIsNotFiniteIsNamed) {
+  const Variable x(Tensor::FromValues<double>({2}, {1.0, 0.0}), kYes);
+  const Variable y = [&] {
+    const ContextScope layer = InLayer("decoder");
+    return Sum(Sqrt(x));
+  }();
+  const ContextScope check(&OpContext::finite_checks, true);
+  EXPECT_EQ(MessageOf([&] { Backward(y); }, ErrorKind::kNumerical),
+            "decoder: the gradient of op sqrt has inf at [1] of [2]");
+}
+
+TEST(FiniteCheckTest, AMaskMayWriteMinusInfinity) {
+  const ContextScope check(&OpContext::finite_checks, true);
+  const Variable x(Tensor::FromValues<double>({2}, {1.0, 2.0}), kYes);
+  const Tensor mask = Tensor::FromValues<uint8_t>({2}, {0, 1});
+  const Variable y = Softmax(Reshape(MaskedFill(x, mask, -HUGE_VAL), {2}));  // and reshape may pass it on
+  EXPECT_EQ(y.value().ToVector<double>(), (std::vector<double>{1, 0}));
+  Backward(Sum(Square(y)));
 }
 
 }  // namespace tape_test

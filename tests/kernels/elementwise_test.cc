@@ -296,5 +296,90 @@ TEST_P(ElementwiseTest, BitsDoNotDependOnThePlace) {
   }
 }
 
+CROSSTALK_KERNEL_TEST(ReluTest);
+
+template <typename T>
+void CheckAgainstItsDefinition(int64_t n) {
+  std::vector<T> x = RandomValues<T>(n, "x");
+  const T nan = std::numeric_limits<T>::quiet_NaN(), tiny = std::numeric_limits<T>::denorm_min();
+  const T special[] = {nan, 0, -T(0), tiny, -tiny, std::numeric_limits<T>::infinity()};
+  for (int64_t i = 0; i < n; i += 5) x[i] = special[i / 5 % std::size(special)];
+  const std::vector<T> dy = RandomValues<T>(n, "dy");
+  Guarded<T> in(x), out(n), grad_in(dy), grad_out(n);
+  Guarded<uint8_t> positive(SignBytes(n));
+  Relu(n, in.data(), out.data(), positive.data());
+  ReluGradient(n, positive.data(), grad_in.data(), grad_out.data());
+  const std::vector<T> results = out.values(), gradients = grad_out.values();
+  for (int64_t i = 0; i < n; ++i) {
+    const T y = results[i];
+    ASSERT_TRUE(std::isnan(x[i]) ? std::isnan(y) : y == (x[i] > 0 ? x[i] : 0)) << x[i] << " at " << i << " of " << n;
+    ASSERT_EQ(gradients[i], x[i] > 0 ? dy[i] : 0) << x[i] << " at " << i << " of " << n;
+  }
+  ASSERT_TRUE(out.GuardsIntact() && grad_out.GuardsIntact() && positive.GuardsIntact()) << n;
+}
+
+TEST_P(ReluTest, ValuesAndGradientsAreTheDefinitionsForEveryRemainder) {
+  for (int64_t n = 0; n <= kMaxLength; ++n) {
+    CheckAgainstItsDefinition<float>(n);
+    CheckAgainstItsDefinition<double>(n);
+  }
+}
+
+TEST_P(ReluTest, ALongArrayIsCutBetweenBytesOfSigns) {
+  CheckAgainstItsDefinition<float>(100003);
+  CheckAgainstItsDefinition<double>(70001);
+}
+
+TEST_P(ReluTest, InPlaceIsTheSame) {
+  const std::vector<float> x = RandomValues<float>(67, "x");
+  std::vector<float> apart(67), in_place = x;
+  std::vector<uint8_t> positive(SignBytes(67)), again(SignBytes(67));
+  Relu<float>(67, x.data(), apart.data(), positive.data());
+  Relu<float>(67, in_place.data(), in_place.data(), again.data());
+  EXPECT_EQ(in_place, apart);
+  EXPECT_EQ(positive, again);
+}
+
+CROSSTALK_KERNEL_TEST(DropoutTest);
+
+// The same mask as Uniform(key, index) < rate, bit for bit, on every target.
+template <typename T>
+void CheckDropout() {
+  const RandomKey key{0x123456789abcdef0, StreamId("site"), 42};
+  for (const double rate : {0.0, 0.1, 0.5, 1 - 1e-7}) {
+    for (int64_t n = 0; n <= 3 * kMaxLength; ++n) {
+      const std::vector<T> x = RandomValues<T>(n, "x");
+      Guarded<T> in(x), out(n);
+      std::vector<T> expected(n);
+      reference::Dropout(n, rate, key, x.data(), expected.data());
+      Dropout(n, rate, key, in.data(), out.data());
+      ASSERT_TRUE(SameBits(out.values(), expected)) << "n=" << n << " rate=" << rate;
+      ASSERT_TRUE(out.GuardsIntact());
+    }
+  }
+}
+TEST_P(DropoutTest, MatchesTheReferenceFloat) { CheckDropout<float>(); }
+TEST_P(DropoutTest, MatchesTheReferenceDouble) { CheckDropout<double>(); }
+
+// The number kept of n = 100,000 is binomial: 5 standard deviations are 475.
+TEST_P(DropoutTest, KeepsTheShareItShould) {
+  const int64_t n = 100000;
+  const std::vector<float> ones(n, 1.0f);
+  std::vector<float> y(n);
+  Dropout(n, 0.1, {1, 2, 3}, ones.data(), y.data());
+  int64_t kept = 0;
+  for (const float v : y) kept += v != 0;
+  EXPECT_NEAR(static_cast<double>(kept), 90000, 475);
+}
+
+TEST_P(DropoutTest, SameBitsOnAnyThreads) {
+  const std::vector<float> x = RandomValues<float>(50001, "x");
+  ExpectSameBitsOnAnyThreads([&] {
+    std::vector<float> y(x.size());
+    Dropout<float>(static_cast<int64_t>(x.size()), 0.3, {1, 2, 3}, x.data(), y.data());
+    return y;
+  });
+}
+
 }  // namespace elementwise_test
 }  // namespace crosstalk::kernels

@@ -8,10 +8,13 @@
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -258,6 +261,72 @@ TEST(ForwardContextTest, DropoutKeysDifferInEveryField) {
     if (field == 3) other.use = 1;
     EXPECT_TRUE(differs(other.DropoutKey("a"))) << "field " << field;
   }
+}
+
+// Layers under OpContext::shapes_only: how many multiplications they take, and layers too large for any machine.
+
+TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations) {
+  constexpr int64_t b = 2, n = 7, m = 11, d = 24;
+  for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
+    AttentionOptions options;
+    options.kind = ParseName<AttentionKind>("attention", kind);
+    options.heads = 3;
+    AttentionConfig config = MakeAttentionConfig(options, d);
+    for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
+      config.implementation = implementation;
+      int64_t multiplications = 0;
+      const ContextScope shapes_only(&OpContext::shapes_only, true);
+      const ContextScope counted(&OpContext::multiplications, &multiplications);
+      const AttentionModule attention(config, Initializer(1, DType::kFloat32));
+      const Variable X(Tensor::Zeros({b, n, d}, DType::kFloat32)), M(Tensor::Zeros({b, m, d}, DType::kFloat32));
+      const AttentionResult result = attention.Forward(X, M, {}, ForwardContext());
+      EXPECT_EQ(result.implementation, implementation) << kind;
+      EXPECT_EQ(multiplications, b * CostOf(config, n, m).multiplications) << kind << " " << Name(implementation);
+    }
+  }
+}
+
+TEST(ShapesOnlyLinearTest, AStepOfAHundredBillionParametersTakesNoMemory) {
+  const int64_t before = GetMemoryStats().live_bytes;
+  {
+    int64_t multiplications = 0;
+    const ContextScope shapes_only(&OpContext::shapes_only, true);
+    const ContextScope counted(&OpContext::multiplications, &multiplications);
+    constexpr int64_t d_in = 400'000, d_out = 250'000;
+    const Linear linear(d_in, d_out, LinearBias::kYes, Initializer(1, DType::kFloat32));
+    AdamW optimizer(linear.Parameters(), {});
+    Backward(Sum(linear.Forward(Variable(Tensor::Zeros({8, d_in}, DType::kFloat32)))));
+    optimizer.Step(0.1);
+    EXPECT_EQ(multiplications, 8 * d_in * d_out);
+    // Weights, their gradient and AdamW's two moments.
+    EXPECT_GE(GetMemoryStats().live_bytes - before, 16 * d_in * d_out);
+  }
+  EXPECT_EQ(GetMemoryStats().live_bytes, before);
+  ResetPeakMemory();
+}
+
+class MayLeaveHeads : public StoredParameters {
+ public:
+  using StoredParameters::StoredParameters;
+
+ protected:
+  bool IsOptional(const std::string& name) const override { return name.starts_with("head."); }
+};
+
+TensorFile FileOf(const std::vector<std::string>& names) {
+  TensorFile file = {.path = "file", .tensors = {}, .metadata = {}};
+  for (const std::string& name : names) file.tensors.push_back({name, Tensor::Zeros({2}, DType::kFloat32)});
+  return file;
+}
+
+TEST(StoredParametersTest, WhatIsLeftAndMayNotBeIsNamed) {
+  MayLeaveHeads stored(FileOf({"head.W", "tail.W"}), "the test");
+  EXPECT_TRUE(testing::Contains(testing::MessageOf([&] { stored.CheckAllTaken(); }, ErrorKind::kData),
+                                "tensor 'tail.W' is not a parameter of the model that the test asks for"));
+  stored.Take("tail.W", {2}, DType::kFloat32);
+  EXPECT_NO_THROW(stored.CheckAllTaken());
+  const StoredParameters strict(FileOf({"head.W"}), "the test");
+  EXPECT_TRUE(testing::Contains(testing::MessageOf([&] { strict.CheckAllTaken(); }, ErrorKind::kData), "'head.W'"));
 }
 
 }  // namespace module_test

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace crosstalk {
 namespace text_test {
 
@@ -48,6 +50,56 @@ TEST(TextTest, AnExcerptIsOneLineOfBoundedLength) {
 
 TEST(TextTest, NothingIsNearToATextOfAnyLength) {
   EXPECT_EQ(NearestName(std::string(90'000'000, 'a'), {std::string(80, 'a')}), "");
+}
+
+TEST(Utf8Test, InvalidUtf8IsFoundAtItsFirstByte) {
+  constexpr size_t kNone = std::string_view::npos;
+  EXPECT_EQ(FindInvalidUtf8("plain, é, €, \xf0\x9f\x98\x80, \xf4\x8f\xbf\xbf"), kNone);
+  EXPECT_EQ(FindInvalidUtf8("ab\x80"), 2u);
+  EXPECT_EQ(FindInvalidUtf8("a\xc1\x81"), 1u);             // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xe0\x9f\xbf"), 0u);          // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xed\xa0\x80"), 0u);          // surrogate
+  EXPECT_EQ(FindInvalidUtf8("\xf0\x8f\xbf\xbf"), 0u);      // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xf4\x90\x80\x80"), 0u);      // beyond U+10FFFF
+  EXPECT_EQ(FindInvalidUtf8("abc\xf0\x9f\x98"), 3u);       // cut off
+  EXPECT_EQ(FindInvalidUtf8("\xf8\x88\x80\x80\x80"), 0u);  // five bytes
+}
+
+TEST(Utf8Test, LengthIsTheCharactersOrZero) {
+  const std::string text = "aé€\xf0\x9f\x98\x80";
+  EXPECT_EQ(Utf8Length(text, 0), 1u);
+  EXPECT_EQ(Utf8Length(text, 1), 2u);
+  EXPECT_EQ(Utf8Length(text, 2), 0u);  // within é
+  EXPECT_TRUE(IsUtf8Continuation(text[2]));
+  EXPECT_EQ(Utf8Length(text, 3), 3u);
+  EXPECT_EQ(Utf8Length(text, 6), 4u);
+}
+
+TEST(Base64Test, GivesTheVectorsOfItsStandard) {
+  const struct {
+    std::string bytes, text;
+  } vectors[] = {{"", ""},
+                 {"f", "Zg=="},
+                 {"fo", "Zm8="},
+                 {"foo", "Zm9v"},
+                 {"foob", "Zm9vYg=="},
+                 {"fooba", "Zm9vYmE="},
+                 {"foobar", "Zm9vYmFy"},
+                 {"\xFB\xFF\xBF", "+/+/"}};
+  for (const auto& [bytes, text] : vectors) {
+    EXPECT_EQ(EncodeBase64(bytes), text);
+    EXPECT_EQ(DecodeBase64(text), bytes) << text;
+  }
+  std::string all;
+  for (int byte = 255; byte >= 0; --byte) all += static_cast<char>(byte);
+  EXPECT_EQ(DecodeBase64(EncodeBase64(all)), all);
+}
+
+TEST(Base64Test, RefusesWhatItWouldNotWrite) {
+  for (const char* text :
+       {"Z", "Zg", "Zg=", "Zg===", "Z===", "====", "Zh==", "Zm9=", "Zm 9", "Zm9v\n", "Z=g=", "Zm-_"}) {
+    EXPECT_FALSE(DecodeBase64(text).has_value()) << text;
+  }
 }
 
 }  // namespace text_test

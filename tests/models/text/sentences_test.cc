@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/text.h"
+#include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace sentences_test {
@@ -104,6 +109,142 @@ TEST(SentencesTest, TheSentencesOfABeginningAreThoseOfTheWhole) {
       ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << text << "\ncut at " << cut;
     }
   }
+}
+
+// Sentence k of document d is "Ddd says sk.", so that each says where it stands.
+std::string Document(int d, int sentences) {
+  std::string text;
+  for (int k = 0; k < sentences; ++k) text += StrCat("D", 100 + d, " says s", k, k % 3 == 2 ? ".\n" : ". ");
+  return text;
+}
+int DocumentOf(const EncodedSentence& sentence) { return std::stoi(sentence.text.substr(1)) - 100; }
+int NumberOf(const EncodedSentence& sentence) {
+  return std::stoi(sentence.text.substr(sentence.text.find(" s", 6) + 2));
+}
+
+void WriteDocuments(const std::string& path, int documents, int (*sentences)(int d)) {
+  std::ofstream file(path);
+  for (int d = 0; d < documents; ++d) {
+    std::string text = Document(d, sentences(d));
+    for (char& c : text) c = c == '\n' ? ' ' : c;
+    file << "{\"text\": \"" << text << "\"}\n";
+  }
+}
+
+std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(0); }
+
+// Each read is a run of consecutive sentences of one document, as long as is asked for or up to the document's end.
+void ExpectRuns(const SentenceDataset& dataset, int64_t places, int64_t tokens, int (*sentences)(int d),
+                std::set<std::string>* seen) {
+  for (int64_t place = 0; place < places; ++place) {
+    const std::vector<EncodedSentence> read = dataset.Read(place, tokens);
+    ASSERT_FALSE(read.empty());
+    int64_t count = 0;
+    for (size_t i = 0; i < read.size(); ++i) {
+      EXPECT_LT(count, tokens) << "more sentences than are asked for";
+      EXPECT_EQ(read[i].ids, Bytes()->Encode(read[i].text));
+      EXPECT_EQ(DocumentOf(read[i]), DocumentOf(read[0]));
+      EXPECT_EQ(NumberOf(read[i]), NumberOf(read[0]) + static_cast<int>(i));
+      EXPECT_EQ(read[i].text, StrCat("D", 100 + DocumentOf(read[i]), " says s", NumberOf(read[i]), "."));
+      count += std::ssize(read[i].ids);
+      seen->insert(read[i].text);
+    }
+    const bool to_end = NumberOf(read.back()) + 1 == sentences(DocumentOf(read[0]));
+    EXPECT_TRUE(count >= tokens || to_end) << read.back().text;
+    // What is cut off at the end of a document is long enough, or all of it.
+    EXPECT_TRUE(2 * count >= tokens || NumberOf(read[0]) == 0) << read[0].text;
+  }
+}
+
+TEST(SentenceDatasetTest, LongDocumentsAreReadEverywhereAndNeverAcross) {
+  const auto sentences = [](int d) { return 40 + d % 5; };
+  const TempDir dir;
+  for (const TextSource::Order order : {TextSource::Order::kShuffled, TextSource::Order::kSequential}) {
+    WriteDocuments(dir / "long.jsonl", 12, sentences);
+    const SentenceDataset dataset(OpenTextSource(dir / "long.jsonl"), Bytes(), 120, 3, order);
+    std::set<std::string> seen;
+    ExpectRuns(dataset, 6 * dataset.num_places(), 120, sentences, &seen);
+    int all = 0;
+    for (int d = 0; d < 12; ++d) all += sentences(d);
+    EXPECT_GE(std::ssize(seen), all - (order == TextSource::Order::kShuffled ? 5 : 48));
+  }
+}
+
+TEST(SentenceDatasetTest, ShortDocumentsAreGivenWhole) {
+  const auto sentences = [](int d) { return 1 + d % 3; };
+  const TempDir dir;
+  WriteDocuments(dir / "short.jsonl", 90, sentences);
+  const SentenceDataset dataset(OpenTextSource(dir / "short.jsonl"), Bytes(), 125, 3, TextSource::Order::kShuffled);
+  std::set<std::string> seen;
+  ExpectRuns(dataset, 60 * dataset.num_places(), 125, sentences, &seen);
+  EXPECT_EQ(seen.size(), 180u);
+}
+
+TEST(SentenceDatasetTest, FilesAreDocuments) {
+  const auto sentences = [](int d) { return 3 + 20 * (d % 2); };
+  const TempDir dir;
+  for (int d = 0; d < 10; ++d) std::ofstream(dir / StrCat(100 + d, ".txt")) << Document(d, sentences(d));
+  const SentenceDataset dataset(OpenTextSource(dir.path()), Bytes(), 100, 3, TextSource::Order::kSequential);
+  std::set<std::string> seen;
+  ExpectRuns(dataset, 2 * dataset.num_places(), 100, sentences, &seen);
+}
+
+// So long that the first piece of text that is read often ends within the sentence that is asked for.
+TEST(SentenceDatasetTest, LongSentencesAreWhole) {
+  const TempDir dir;
+  std::ofstream file(dir / "long.txt");
+  for (int i = 0; i < 200; ++i) file << "Begin" << std::string(380, 'x') << " end" << i << ". ";
+  file.close();
+  const SentenceDataset dataset(OpenTextSource(dir / "long.txt"), Bytes(), 100, 3, TextSource::Order::kShuffled);
+  for (int64_t place = 0; place < 300; ++place) {
+    for (const EncodedSentence& sentence : dataset.Read(place, 100)) {
+      EXPECT_TRUE(sentence.text.starts_with("Begin") && sentence.text.ends_with(".")) << sentence.text;
+    }
+  }
+}
+
+TEST(SentenceDatasetTest, AReadIsAFunctionOfItsArguments) {
+  const TempDir dir;
+  WriteDocuments(dir / "text.jsonl", 30, [](int d) { return 1 + d; });
+  const auto read = [&](uint64_t seed, int64_t place) {
+    const SentenceDataset dataset(OpenTextSource(dir / "text.jsonl"), Bytes(), 80, seed, TextSource::Order::kShuffled);
+    std::string all;
+    for (const EncodedSentence& sentence : dataset.Read(place, 80)) all += sentence.text;
+    return all;
+  };
+  EXPECT_EQ(read(1, 7), read(1, 7));
+  EXPECT_NE(read(1, 7), read(1, 8));
+  EXPECT_NE(read(1, 7), read(2, 7));
+}
+
+TEST(SentenceDatasetTest, BuiltInStoriesBeginAtTheirBeginning) {
+  const auto source = MakeSyntheticCorpus(1).training;
+  const SentenceDataset dataset(source, Bytes(), 200, 3, TextSource::Order::kShuffled);
+  EXPECT_EQ(dataset.num_places(), INT64_MAX);
+  for (int64_t place = 0; place < 5; ++place) {
+    const std::string first = dataset.Read(place, 200)[0].text;
+    EXPECT_EQ(source->ReadSegment(0, place, 1, 300, TextSource::Order::kSequential).substr(0, first.size()), first);
+  }
+}
+
+TEST(SentenceDatasetTest, AVeryShortTextIsReadRoundOrRefused) {
+  const TempDir dir;
+  std::ofstream(dir / "one.txt") << "A single sentence of some words, that is all there is of it";
+  const auto one = OpenTextSource(dir / "one.txt");
+  const SentenceDataset dataset(one, Bytes(), 20, 3, TextSource::Order::kShuffled);
+  for (int64_t place = 0; place < 10; ++place) {
+    for (const int64_t tokens : {1, 20, 59, 500}) EXPECT_FALSE(dataset.Read(place, tokens).empty());
+  }
+  EXPECT_TRUE(
+      testing::Contains(testing::MessageOf([&] { SentenceDataset(one, Bytes(), 500, 3, TextSource::Order::kShuffled); },
+                                           ErrorKind::kData),
+                        "too short for one example"));
+  std::ofstream(dir / "blank.txt") << std::string(300, ' ');
+  const auto blank = OpenTextSource(dir / "blank.txt");
+  EXPECT_TRUE(testing::Contains(
+      testing::MessageOf([&] { SentenceDataset(blank, Bytes(), 20, 3, TextSource::Order::kShuffled); },
+                         ErrorKind::kData),
+      "there is no sentence in it"));
 }
 
 }  // namespace sentences_test

@@ -1,11 +1,163 @@
+// The table of projections, and the biases beside the four of every layer, which the plain loops have none of: a bias
+// is a row of the projection for one more channel of X or M that is always 1.
 #include "crosstalk/nn/attention/composed.h"
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "crosstalk/autograd/ops.h"
+#include "crosstalk/nn/attention/projections.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
 namespace composed_test {
+
+TEST(AttentionProjectionsTest, ALayerWithAProjectionThatHasNoKernelIsComposed) {
+  std::vector<AttentionProjection> table(kAttentionProjections.begin(), kAttentionProjections.end());
+  for (AttentionProjection& projection : table) {
+    if (projection.name() == "P_w") projection.kernel = HasKernel::kNo;
+  }
+  EXPECT_FALSE(HaveKernels(table, MixingConfig({.P_w = true})));
+  EXPECT_FALSE(HaveKernels(table, MixingConfig({.P_l = true, .P_w = true})));
+  EXPECT_TRUE(HaveKernels(table, MixingConfig({.P_l = true})));
+  EXPECT_TRUE(HaveKernels(table, BilinearConfig()));
+  EXPECT_TRUE(HaveKernels(kAttentionProjections, MixingConfig({.P_w = true})));
+}
+
+// A row that no layer can ask for, or that every layer has with an option none looks at. (No static_assert: addresses
+// of functions are no constants to GCC's sanitizers.)
+TEST(AttentionProjectionsTest, JustTheRowsOfAnOptionNameIt) {
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    EXPECT_EQ(projection.condition == ProjectionCondition::kOption, projection.option != nullptr) << projection.bracket;
+  }
+}
+
+TEST(AttentionProjectionsTest, StorageOrderIsThePapersPermuted) {
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    const Bracket stored = ParseBracket(projection.bracket), paper = ParseBracket(projection.paper);
+    EXPECT_EQ(stored.tensor, paper.tensor);
+    const std::vector<int> order = PaperToStorage(projection);
+    ASSERT_EQ(order.size(), stored.indices.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(stored.indices[i], paper.indices[static_cast<size_t>(order[i])]) << projection.bracket;
+    }
+  }
+}
+
+// The array with one more row along its first dimension (or, of X[b, n, d], along its last).
+Array<double> WithRow(const Array<double>& P, const Array<double>& row) {
+  std::vector<int64_t> sizes = P.sizes();
+  ++sizes[0];
+  Array<double> wider(sizes, 0);
+  std::copy(P.values().begin(), P.values().end(), wider.values().begin());
+  if (row.present()) std::copy(row.values().begin(), row.values().end(), wider.values().begin() + P.values().size());
+  return wider;
+}
+
+Array<double> WithOnes(const Array<double>& X) {
+  const std::vector<int64_t>& s = X.sizes();
+  Array<double> wider({s[0], s[1], s[2] + 1}, 1);
+  for (int64_t b = 0; b < s[0]; ++b)
+    for (int64_t i = 0; i < s[1]; ++i)
+      for (int64_t k = 0; k < s[2]; ++k) wider(b, i, k) = X(b, i, k);
+  return wider;
+}
+
+std::vector<double> LastRow(const Array<double>& dP) {
+  const size_t row = dP.values().size() / static_cast<size_t>(dP.sizes()[0]);
+  return {dP.values().end() - static_cast<std::ptrdiff_t>(row), dP.values().end()};
+}
+
+void ExpectBiases(const AttentionConfig& config, DType dtype, double tolerance) {
+  AttentionCase c{.name = "biases", .config = config, .pairs = true};
+  SCOPED_TRACE(::testing::Message() << c);
+  const AttentionInputs<double> in = MakeInputs(c);
+  const auto bias = [&](const std::vector<int64_t>& sizes, uint32_t stream) {
+    return RandomArray(sizes, 0.5, {.seed = 8, .stream = stream});
+  };
+  const Array<double> b_q = bias({config.d_k, config.h_k}, 1), b_k = bias({config.d_k, config.h_k}, 2);
+  const Array<double> b_v = config.tied() ? Array<double>() : bias({config.d_v, config.h_v}, 3);
+  const Array<double> b_o = bias({config.d_Y}, 4);
+
+  AttentionInputs<double> wider = in;
+  wider.X = WithOnes(in.X);
+  wider.M = WithOnes(in.M);
+  wider.P_q = WithRow(in.P_q, b_q);
+  wider.P_k = WithRow(in.P_k, b_k);
+  if (b_v.present()) wider.P_v = WithRow(in.P_v, b_v);
+  for (Array<double>* P : {&wider.P_Xl, &wider.P_Ml, &wider.P_Xw, &wider.P_Mw}) {
+    if (P->present()) *P = WithRow(*P, {});
+  }
+  AttentionValues<double> values = kernels::reference::AttentionForward(wider);
+  const Array<double> dY = MakeOutputGradient(c);
+  const AttentionInputs<double> d = kernels::reference::AttentionBackward(wider, values, dY);
+  Array<double> db_o({config.d_Y}, 0);
+  for (int64_t b = 0; b < c.b; ++b)
+    for (int64_t i = 0; i < c.n; ++i)
+      for (int64_t k = 0; k < config.d_Y; ++k) {
+        values.Y(b, i, k) += b_o(k);
+        db_o(k) += dY(b, i, k);
+      }
+
+  LayerLeaves leaves(c, in, dtype);
+  const auto leaf = [&](const Array<double>& array) {
+    return array.present() ? Variable(ToTensor(array, dtype), Variable::RequiresGrad::kYes) : Variable();
+  };
+  leaves.parameters.b_q = leaf(b_q);
+  leaves.parameters.b_k = leaf(b_k);
+  leaves.parameters.b_v = leaf(b_v);
+  leaves.parameters.b_o = leaf(b_o);
+  AttentionConfig with_biases = config;
+  with_biases.projection_biases = true;
+  const AttentionResult result =
+      ComputeAttention(with_biases, leaves.Parameters(), leaves.X, leaves.M, ExtrasOf(c, in, Variable()));
+  EXPECT_EQ(result.implementation, config.implementation);
+  EXPECT_TRUE(CloseTo(ToArray(result.Y.value()), values.Y, tolerance));
+  Backward(result.Y, ToTensor(dY, dtype));
+  EXPECT_TRUE(CloseTo(ToArray(leaves.parameters.b_o.grad()), db_o, tolerance));
+  const auto expect_row = [&](const Variable& actual, const Array<double>& dP, double scale_of) {
+    if (!actual.defined()) return;
+    const std::vector<double> expected = LastRow(dP), got = ToArray(actual.grad()).values();
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], tolerance * scale_of) << i;
+  };
+  // Sums of some 50 rows, of numbers up to 10 that may cancel: so does all of b_k's in multi-head attention.
+  expect_row(leaves.parameters.b_q, d.P_q, 500);
+  expect_row(leaves.parameters.b_k, d.P_k, 500);
+  expect_row(leaves.parameters.b_v, d.P_v, 500);
+}
+
+TEST(AttentionProjectionsTest, BiasesEqualAChannelThatIsAlwaysOne) {
+  AttentionConfig tied = MixingConfig({});
+  tied.key_value = KeyValueProjection::kTied;
+  tied.h_v = tied.h_k;
+  tied.d_v = tied.d_k;
+  const HeadMixing all = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
+  for (AttentionConfig config : {MixingConfig({}), MixingConfig({.P_l = true, .P_w = true}), MixingConfig(all), tied}) {
+    config.scale = 0.5;
+    ExpectBiases(config, DType::kFloat64, 1e-12);
+    config.implementation = AttentionImplementation::kFused;
+    ExpectBiases(config, DType::kFloat32, 2e-5);
+  }
+}
+
+TEST(AttentionProjectionsTest, BiasesStartAtZeroAndNoOptimizerFactorsThem) {
+  AttentionConfig config = MixingConfig({.P_l = true});
+  config.projection_biases = true;
+  const AttentionModule layer(config, Initializer(3).At("layer"));
+  int biases = 0;
+  for (const NamedParameter& parameter : layer.Parameters()) {
+    if (parameter.name[0] != 'b') continue;
+    ++biases;
+    EXPECT_EQ(parameter.matrix_shape.rank(), 0);
+    for (const float value : parameter.value.value().ToVector<float>()) EXPECT_EQ(value, 0);
+  }
+  EXPECT_EQ(biases, 4);
+  EXPECT_EQ(layer.NumParameters(), CostOf(config, 5, 7).parameters);
+  AttentionConfig bilinear = BilinearConfig();
+  bilinear.projection_biases = true;
+  EXPECT_THROW(bilinear.Validate(), Error);
+}
 
 // Values and gradients of every case against the plain loops.
 void CompareWithReference(DType dtype, double tolerance) {

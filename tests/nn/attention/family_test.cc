@@ -2,19 +2,24 @@
 // gradients, composed in double, composed and fused in float. The files' names are those of docs/family.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/config_fields.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/attention_cases.h"
+#include "tests/support/family_cases.h"
 
 namespace crosstalk {
 namespace family_test {
@@ -114,6 +119,221 @@ TEST_P(FamilyTest, FusedInFloat) { ExpectResults(GetParam(), DType::kFloat32, At
 
 INSTANTIATE_TEST_SUITE_P(Published, FamilyTest, ::testing::ValuesIn(FamilyCases()),
                          [](const auto& info) { return info.param.file; });
+
+// The members of the attention family that came after the paper as layers: gradients, counts, the fused
+// implementation, masks, and what a step of decoding needs.
+
+Variable Input(int64_t b, int64_t n, int64_t d, DType dtype, uint32_t stream = 1) {
+  return Variable(ToTensor(RandomArray({b, n, d}, 1, {.seed = 1, .stream = stream}), dtype),
+                  Variable::RequiresGrad::kYes);
+}
+
+class FamilyLayerTest : public ::testing::TestWithParam<FamilyLayer> {
+ protected:
+  AttentionConfig config_ = GetParam().config;
+};
+
+TEST_P(FamilyLayerTest, GradientsOfEveryInputAndParameter) {
+  config_.causality = Causality::kCausal;
+  const AttentionModule layer(config_, Initializer(3, DType::kFloat64).At("layer"));
+  std::vector<Tensor> inputs = {Input(2, 7, config_.d_X, DType::kFloat64).value()};
+  for (const NamedParameter& parameter : layer.Parameters()) inputs.push_back(parameter.value.value());
+  // Norms of small vectors bend sharply: a small step.
+  const GradCheckReport report = GradCheck(
+      [&](const std::vector<Variable>& variables) {
+        AttentionParameters p;
+        size_t next = 1;
+        for (const AttentionProjection& projection : kAttentionProjections) {
+          if (IsPresent(projection, config_)) p.*projection.parameter = variables[next++];
+        }
+        return ComputeAttention(config_, p, variables[0], variables[0], {}).Y;
+      },
+      inputs, {.step = 1e-6, .tolerance = 1e-6});
+  EXPECT_TRUE(report.ok) << report;
+}
+
+TEST_P(FamilyLayerTest, CostsWhatTheTableCounts) {
+  for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
+    config_.implementation = implementation;
+    const AttentionModule layer(config_, Initializer(3).At("layer"));
+    EXPECT_EQ(layer.NumParameters(), CostOf(config_, 15, 15).parameters);
+    int64_t counted = 0;
+    const ContextScope counting(&OpContext::multiplications, &counted);
+    const Variable X = Input(3, 15, config_.d_X, DType::kFloat32);
+    layer.Forward(X, X, {}, {});
+    EXPECT_EQ(counted, 3 * CostOf(config_, 15, 15).multiplications) << Name(implementation);
+  }
+}
+
+// Y and all gradients, with padding and a bias.
+TEST_P(FamilyLayerTest, TheFusedImplementationGivesTheComposedOnesResults) {
+  config_.causality = Causality::kCausal;
+  const int64_t b = 3, n = 37;
+  std::vector<uint8_t> padding(b * n, 1);
+  std::fill(padding.begin() + 2 * n + 30, padding.end(), 0);
+  const Array<double> bias = RandomArray({config_.h, n, n}, 1, {.seed = 2, .stream = 2});
+  std::vector<std::vector<Array<double>>> results;
+  std::vector<std::string> names = {"Y", "dX"};
+  for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
+    config_.implementation = implementation;
+    const AttentionModule layer(config_, Initializer(3).At("layer"));
+    const Variable X = Input(b, n, config_.d_X, DType::kFloat32);
+    AttentionCallOptions options;
+    options.key_padding_mask = Tensor::FromValues<uint8_t>({b, n}, padding);
+    options.bias = Variable(ToTensor(bias, DType::kFloat32));
+    const AttentionResult result = layer.Forward(X, X, options, {});
+    EXPECT_EQ(result.implementation, implementation);
+    Backward(result.Y, ToTensor(RandomArray({b, n, config_.d_Y}, 1, {.seed = 3, .stream = 3}), DType::kFloat32));
+    std::vector<Array<double>>& own = results.emplace_back();
+    own = {ToArray(result.Y.value()), ToArray(X.grad())};
+    for (const NamedParameter& parameter : layer.Parameters()) {
+      own.push_back(ToArray(parameter.value.grad()));
+      names.push_back(parameter.name);
+    }
+  }
+  for (size_t i = 0; i < results[0].size(); ++i) {
+    // λ's is a sum over all pairs, of terms that cancel.
+    const bool of_lambda = names[i].find("lambda_") != std::string::npos;
+    EXPECT_TRUE(CloseTo(results[1][i], results[0][i], of_lambda ? 1e-3 : 5e-5)) << names[i];
+  }
+}
+
+// All at once; and a prompt first, then one by one, some rows of a batch in other places after a while.
+TEST_P(FamilyLayerTest, DecodingEqualsTheWholePass) {
+  config_.causality = Causality::kCausal;
+  const AttentionModule layer(config_, Initializer(11, DType::kFloat64).At("layer"));
+  const int64_t b = 3, n = 13;
+  const Variable X = Input(b, n, config_.d_X, DType::kFloat64);
+  const Variable bias(ToTensor(RandomArray({config_.h, n, n}, 1, {.seed = 2, .stream = 2})));
+  const Array<double> whole = ToArray(layer.Forward(X, X, {.bias = bias}, {}).Y.value());
+  const std::vector<int64_t> moved = {2, 0, 2};
+  for (const int64_t prompt : {1, 5}) {
+    AttentionCache cache;
+    std::vector<int64_t> rows = {0, 1, 2};
+    for (int64_t begin = 0, end = prompt; end <= n; begin = end++) {
+      if (begin == 9) {
+        cache.SelectRows(moved);
+        rows = moved;
+      }
+      std::vector<Variable> x;
+      for (const int64_t row : rows) x.push_back(Slice(Slice(X, 1, begin, end), 0, row, row + 1));
+      const int64_t first = begin - std::min(begin, config_.earlier_queries());
+      const AttentionCallOptions options = {.bias = Slice(Slice(bias, 1, first, end), 2, 0, end)};
+      const Array<double> Y = ToArray(layer.Step(Concat(x, 0), cache, options).Y.value());
+      for (int64_t row = 0; row < b; ++row)
+        for (int64_t i = begin; i < end; ++i)
+          for (int64_t d = 0; d < config_.d_Y; ++d) {
+            ASSERT_NEAR(Y(row, i - begin, d), whole(rows[static_cast<size_t>(row)], i, d), 1e-11)
+                << "position " << i << " after a prompt of " << prompt;
+          }
+    }
+  }
+}
+
+TEST_P(FamilyLayerTest, LaterPositionsChangeNothing) {
+  config_.causality = Causality::kCausal;
+  const AttentionModule layer(config_, Initializer(11).At("layer"));
+  const Variable X = Input(2, 17, config_.d_X, DType::kFloat32);
+  Tensor changed = X.value().Clone();
+  changed.Slice(1, 9, 17).Fill(3);
+  const Array<double> first = ToArray(layer.Forward(X, X, {}, {}).Y.value().Slice(1, 0, 9));
+  const Variable other(changed);
+  EXPECT_TRUE(CloseTo(ToArray(layer.Forward(other, other, {}, {}).Y.value().Slice(1, 0, 9)), first, 1e-6));
+}
+
+TEST_P(FamilyLayerTest, AFileHoldsTheConfiguration) {
+  const Json json = FieldsToJson(AttentionConfigFields(), config_);
+  AttentionConfig read;
+  SetFields(AttentionConfigFields(), json, read);
+  EXPECT_EQ(FieldsToJson(AttentionConfigFields(), read), json);
+  EXPECT_EQ(ToString(read), ToString(config_));
+  // A field that no row of the table names would be lost, and its tensors with it.
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    ASSERT_EQ(IsPresent(projection, read), IsPresent(projection, config_)) << projection.bracket;
+    if (!IsPresent(projection, read)) continue;
+    EXPECT_EQ(ShapeOf(projection, read), ShapeOf(projection, config_));
+  }
+}
+
+// Operands and weights that are rounded already give the same bits.
+TEST_P(FamilyLayerTest, ComputesInBFloat16) {
+  config_.causality = Causality::kCausal;
+  AttentionModule layer(config_, Initializer(3).At("layer"));
+  const Variable X = Input(2, 33, config_.d_X, DType::kFloat32);
+  const Array<double> exact = ToArray(layer.Forward(X, X, {}, {}).Y.value());
+  const ContextScope precision(&OpContext::precision, Precision::kBFloat16);
+  const Array<double> rounded = ToArray(layer.Forward(X, X, {}, {}).Y.value());
+  EXPECT_TRUE(CloseTo(rounded, exact, 0.05));
+  const Variable operand = AsOperand(X);
+  EXPECT_EQ(ToArray(layer.Forward(operand, operand, {}, {}).Y.value()).values(), rounded.values());
+  layer.RoundWeights();
+  EXPECT_EQ(ToArray(layer.Forward(operand, operand, {}, {}).Y.value()).values(), rounded.values());
+}
+
+INSTANTIATE_TEST_SUITE_P(Family, FamilyLayerTest, ::testing::ValuesIn(FamilyLayers()),
+                         [](const auto& info) { return info.param.name; });
+
+// Version 1 is a weights projection that λ makes: here by plain loops.
+TEST(OptionsThatMixTest, DifferentialHeadsAreWeightsOfTheirPairs) {
+  AttentionConfig differential;
+  differential.d_X = differential.d_M = 19, differential.d_Y = 23;
+  differential.h_k = differential.h = 6, differential.h_v = 3;
+  differential.d_k = 5, differential.d_v = 7;
+  differential.differential = Differential::kV1;
+  AttentionConfig weights = differential;
+  weights.differential = Differential::kNone, weights.mixing.P_w = true;
+
+  const AttentionModule layer(differential, Initializer(3, DType::kFloat64).At("layer"));
+  const auto dot = [](const Variable& a, const Variable& b) {
+    double sum = 0;
+    for (int64_t i = 0; i < a.size(0); ++i) sum += a.value().At({i}) * b.value().At({i});
+    return sum;
+  };
+  const AttentionParameters& of_layer = layer.parameters();
+  const double lambda = std::exp(dot(of_layer.lambda_q1, of_layer.lambda_k1)) -
+                        std::exp(dot(of_layer.lambda_q2, of_layer.lambda_k2)) + differential.LambdaInit();
+  AttentionParameters p;
+  p.P_q = of_layer.P_q, p.P_k = of_layer.P_k, p.P_v = of_layer.P_v, p.P_o = of_layer.P_o;
+  std::vector<double> P_w(6 * 3, 0.0);
+  for (int64_t g = 0; g < 3; ++g) P_w[2 * g * 3 + g] = 1, P_w[(2 * g + 1) * 3 + g] = -lambda;
+  p.P_w = Variable(Tensor::FromValues<double>({6, 3}, P_w));
+
+  const Variable X = Input(2, 11, 19, DType::kFloat64);
+  const std::vector<double> expected = ToArray(ComputeAttention(weights, p, X, X, {}).Y.value()).values();
+  const std::vector<double> actual = ToArray(layer.Forward(X, X, {}, {}).Y.value()).values();
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-13) << i;
+}
+
+TEST(FamilyConfigTest, ErrorsNameTheField) {
+  const auto message = [](auto change) {
+    AttentionConfig config = AttentionConfig::MultiHead(24, 6, 4);
+    change(config);
+    try {
+      config.Validate();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto expect = [&](auto change, const char* part) {
+    const std::string text = message(change);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect([](AttentionConfig& c) { c.g_k = 4; }, "g_k=4 heads cannot be shared by h_k=6");
+  expect([](AttentionConfig& c) { c.g_k = 3, c.key_sharing = KeySharing::kPairs; }, "both must be even");
+  expect([](AttentionConfig& c) { c.mixing_group = 2; }, "needs P_l or P_w");
+  expect([](AttentionConfig& c) { c.mixing.P_l = true, c.mixing_group = 4; }, "groups of 4 heads");
+  expect([](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.mixing.P_Xl = true; },
+         "replace P_Xl, P_Ml");
+  expect([](AttentionConfig& c) { c.differential = Differential::kV1; }, "h=6 must be 2·h_v");
+  expect([](AttentionConfig& c) { c.c_ql = 3; }, "c_q=3 queries and c_k=0");
+  expect([](AttentionConfig& c) { c.rotary = Rotary::kHalves, c.d_k = 5; }, "d_k=5 must be even");
+  expect([](AttentionConfig& c) { c.rotary = Rotary::kHalves, c.key_value = KeyValueProjection::kTied; }, "V = K");
+  AttentionConfig bilinear = AttentionConfig::Bilinear(24, 6);
+  bilinear.head_norm = HeadNorm::kRms;
+  EXPECT_THROW(bilinear.Validate(), Error);
+}
 
 }  // namespace family_test
 }  // namespace crosstalk

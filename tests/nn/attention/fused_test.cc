@@ -1,8 +1,14 @@
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/random.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
@@ -96,6 +102,92 @@ TEST(AttentionFusedTest, WhatItDoesNotGiveIsComputedByTheComposedPath) {
   const AttentionResult with_weights = ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, options);
   EXPECT_TRUE(with_weights.W.defined());
   EXPECT_EQ(with_weights.implementation, AttentionImplementation::kComposed);
+}
+
+// Heads as small as one number and keys larger than d_model / h: the paper's Table 7 goes up to 768 heads of size 1.
+// The fused attention in float beside the composed one in double, in values and all gradients.
+
+constexpr int64_t kBatch = 2;
+
+struct Named {
+  std::string name;
+  std::vector<double> values;
+};
+
+Tensor Random(const Shape& shape, const char* purpose) {
+  const Tensor values = Tensor::Empty(shape, DType::kFloat32);
+  FillNormal(values, {.seed = 5, .stream = StreamId(purpose)}, 0.0, 1.0);
+  return values;
+}
+
+// Y and the gradients of X, the bias's table and every parameter, of a layer with BERT's biases whose parameters are
+// those of float.
+std::vector<Named> Results(AttentionConfig config, int64_t n, DType dtype) {
+  config.implementation = AttentionImplementation::kFused;
+  const AttentionModule of_float(config, Initializer(3));
+  AttentionModule layer(config, Initializer(3, dtype));
+  const std::vector<NamedParameter> from = of_float.Parameters(), to = layer.Parameters();
+  for (size_t i = 0; i < to.size(); ++i) {
+    // Biases begin as zeros, whose part in a product would not show.
+    const bool vector = from[i].matrix_shape.rank() == 0;
+    const Tensor value = vector ? Random(from[i].value.shape(), from[i].name.c_str()) : from[i].value.value();
+    to[i].value.SetValue(value.To(dtype).Clone());
+  }
+  const Variable X(Random({kBatch, n, config.d_X}, "X").To(dtype), Variable::RequiresGrad::kYes);
+  constexpr int64_t kBuckets = 5;
+  const Variable table(Random({config.h, kBuckets}, "table").To(dtype), Variable::RequiresGrad::kYes);
+  std::vector<int32_t> buckets;
+  for (int64_t i = 0; i < 2 * n - 1; ++i) buckets.push_back(static_cast<int32_t>(i * i % kBuckets));
+  AttentionCallOptions options;
+  options.bias = LogitsBias(table, Tensor::FromValues<int32_t>({2 * n - 1}, buckets));
+  options.key_padding_mask = Tensor::Full({kBatch, n}, 1, DType::kBool);
+  options.key_padding_mask.Slice(1, n - 2, n).Fill(0);
+  const AttentionResult result = layer.Forward(X, X, options, ForwardContext());
+  EXPECT_EQ(result.implementation,
+            dtype == DType::kFloat32 ? AttentionImplementation::kFused : AttentionImplementation::kComposed);
+  Backward(result.Y, Random({kBatch, n, config.d_Y}, "dY").To(dtype));
+  const auto numbers = [](const Tensor& tensor) { return tensor.To(DType::kFloat64).Contiguous().ToVector<double>(); };
+  std::vector<Named> results = {
+      {"Y", numbers(result.Y.value())}, {"dX", numbers(X.grad())}, {"dtable", numbers(table.grad())}};
+  for (const NamedParameter& parameter : to) results.push_back({parameter.name, numbers(parameter.value.grad())});
+  return results;
+}
+
+void ExpectFusedEqualsComposed(const AttentionOptions& options, int64_t d_model, int64_t n) {
+  AttentionConfig config = MakeAttentionConfig(options, d_model);
+  config.projection_biases = true;
+  config.scale = 1 / std::sqrt(static_cast<double>(config.d_k));
+  const std::vector<Named> fused = Results(config, n, DType::kFloat32), composed = Results(config, n, DType::kFloat64);
+  ASSERT_EQ(fused.size(), composed.size());
+  for (size_t i = 0; i < composed.size(); ++i) {
+    double largest = 0, worst = 0;
+    for (size_t k = 0; k < composed[i].values.size(); ++k) {
+      largest = std::max(largest, std::abs(composed[i].values[k]));
+      worst = std::max(worst, std::abs(fused[i].values[k] - composed[i].values[k]));
+    }
+    // Of the key's bias: a softmax does not see what all logits of a query have in common, so its gradient is the rest
+    // of cancelling sums, unless a mixing follows.
+    const double size = fused[i].name == "b_k" ? std::max(largest, 1.0) : largest;
+    EXPECT_LE(worst, 2e-5 * size) << ToString(config) << ": " << composed[i].name;
+  }
+}
+
+TEST(ManyHeadsTest, HeadsOfOneTwoAndFourNumbers) {
+  for (const AttentionKind kind : {AttentionKind::kMultihead, AttentionKind::kTalking}) {
+    for (const int64_t heads : {96, 48, 24}) ExpectFusedEqualsComposed({.kind = kind, .heads = heads}, 96, 37);
+  }
+}
+
+TEST(ManyHeadsTest, TheLargestOfThePapersTableSeven) {
+  for (const AttentionKind kind : {AttentionKind::kMultihead, AttentionKind::kTalking}) {
+    ExpectFusedEqualsComposed({.kind = kind, .heads = 768}, 768, 7);
+  }
+}
+
+TEST(ManyHeadsTest, KeysLargerThanTheModelOverTheHeads) {
+  for (const AttentionKind kind : {AttentionKind::kMultihead, AttentionKind::kTalking}) {
+    ExpectFusedEqualsComposed({.kind = kind, .heads = 12, .key_size = 128}, 96, 37);
+  }
 }
 
 }  // namespace fused_test

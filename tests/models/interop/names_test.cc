@@ -1,0 +1,123 @@
+#include "crosstalk/models/interop/names.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/models/bert/bert.h"
+
+namespace crosstalk {
+namespace names_test {
+
+Tensor Counting(const Shape& shape) {
+  const Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.data<float>()[i] = static_cast<float>(i);
+  return tensor;
+}
+
+TEST(PublishedNamesTest, PatternsMatchPlainNumbersAlone) {
+  const char* const pattern = "encoder.block_{i}.norm";
+  EXPECT_EQ(MatchPattern(pattern, "encoder.block_12.norm", 1), 12);
+  EXPECT_EQ(MatchPattern(pattern, "encoder.block_0.norm", 1), 0);
+  for (const char* name : {"encoder.block_.norm", "encoder.block_01.norm", "encoder.block_1.normal", "encoder.block_1",
+                           "encoder.block_-1.norm", "encoder.block_99999999.norm", "encoder.block_1x.norm", ""}) {
+    EXPECT_EQ(MatchPattern(pattern, name, 1), std::nullopt) << name;
+  }
+  EXPECT_EQ(MatchPattern("shared", "shared", 1), -1);
+}
+
+TEST(PublishedNamesTest, PaddedNumbersHaveThreeDigitsOrMore) {
+  const char* const pattern = "block_{z}/q";
+  for (const auto& [i, name] :
+       {std::pair(0, "block_000/q"), {7, "block_007/q"}, {123, "block_123/q"}, {1234, "block_1234/q"}}) {
+    EXPECT_EQ(ExpandPattern(pattern, i, 1), name);
+    EXPECT_EQ(MatchPattern(pattern, name, 1), i);
+  }
+  for (const char* name : {"block_7/q", "block_07/q", "block_0007/q", "block_/q", "block_00x/q"}) {
+    EXPECT_EQ(MatchPattern(pattern, name, 1), std::nullopt) << name;
+  }
+}
+
+TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
+  const char* const pattern = "groups.{g}.layers.{j}.w";
+  EXPECT_EQ(ExpandPattern(pattern, 7, 3), "groups.2.layers.1.w");
+  EXPECT_EQ(MatchPattern(pattern, "groups.2.layers.1.w", 3), 7);
+  EXPECT_EQ(MatchPattern(pattern, "groups.2.layers.3.w", 3), std::nullopt);
+  BertConfig config;
+  config.inner_layers = 2;
+  const PublishedNames names(kPublishedAlbert, &config);
+  EXPECT_EQ(names.NamesOf("encoder.block_3.feed_forward.wi")[0].name,
+            "albert.encoder.albert_layer_groups.1.albert_layers.1.ffn.weight");
+  EXPECT_EQ(names.PathsOf("albert.encoder.albert_layer_groups.1.albert_layers.0.ffn.weight")[0].name,
+            "encoder.block_2.feed_forward.wi");
+}
+
+// Each published name except the tied ones means one parameter, in every table.
+TEST(PublishedNamesTest, TablesSayEachNameOnce) {
+  std::vector<const PublishedForm*> forms = PublishedForms();
+  forms.push_back(&kPublishedMeshT5);
+  for (const PublishedForm* form : forms) {
+    std::set<std::string> rows;
+    for (const PublishedTensor& row : form->tensors) {
+      EXPECT_TRUE(rows.insert(std::string(row.ours) + " " + row.theirs).second) << row.ours << " " << row.theirs;
+    }
+  }
+}
+
+TEST(PublishedNamesTest, LayoutsTakeATensorThereAndBack) {
+  struct Case {
+    Layout layout;
+    Shape ours, matrix, theirs;
+    int64_t rows;
+  };
+  const Case cases[] = {
+      {Layout::kSame, {5}, {}, {5}, 0},
+      {Layout::kSame, {3, 4}, {3, 4}, {3, 4}, 0},
+      {Layout::kFlat, {2, 3}, {}, {6}, 0},
+      {Layout::kTransposed, {4, 6}, {4, 6}, {6, 4}, 0},
+      {Layout::kTransposed, {5, 2, 3}, {5, 6}, {6, 5}, 0},  // P_q
+      {Layout::kTransposed, {2, 3, 5}, {6, 5}, {5, 6}, 0},  // P_o
+      {Layout::kTransposed, {1, 3, 5}, {3, 5}, {5, 3}, 0},
+      {Layout::kRows, {128, 3}, {128, 3}, {100, 3}, 100},
+      {Layout::kRows, {128, 3}, {128, 3}, {128, 3}, 128},
+      {Layout::kMatrix, {5, 2, 3}, {5, 6}, {5, 6}, 0},  // P_q
+      {Layout::kMatrix, {2, 3, 5}, {6, 5}, {6, 5}, 0},  // P_o
+      {Layout::kColumns, {128, 3}, {128, 3}, {3, 100}, 100},
+      {Layout::kColumns, {128, 3}, {128, 3}, {3, 128}, 128},
+  };
+  for (const Case& one : cases) {
+    const Tensor theirs = Counting(one.theirs);
+    const std::optional<Tensor> ours = FromPublished(theirs, one.layout, one.ours);
+    ASSERT_TRUE(ours.has_value()) << one.ours;
+    EXPECT_EQ(ours->shape(), one.ours);
+    NamedParameter parameter{"x", Variable(*ours), one.matrix};
+    const Tensor back = ToPublished(*ours, one.layout, parameter, one.rows);
+    EXPECT_EQ(back.shape(), one.theirs);
+    EXPECT_EQ(back.ToVector<float>(), theirs.ToVector<float>()) << one.ours;
+  }
+  // y = x·Wᵀ there, x·P here: element [in, out] is theirs at [out, in]; padding is zeros.
+  EXPECT_EQ(FromPublished(Counting({6, 5}), Layout::kTransposed, {5, 2, 3})->At({4, 1, 0}), 3 * 5 + 4);
+  EXPECT_EQ(FromPublished(Counting({5, 6}), Layout::kTransposed, {2, 3, 5})->At({1, 0, 4}), 4 * 6 + 3);
+  EXPECT_EQ(FromPublished(Counting({5, 6}), Layout::kMatrix, {5, 2, 3})->At({4, 1, 0}), 4 * 6 + 3);
+  EXPECT_EQ(FromPublished(Counting({3, 100}), Layout::kColumns, {128, 3})->At({99, 2}), 2 * 100 + 99);
+  EXPECT_EQ(FromPublished(Tensor::Full({100, 3}, 7, DType::kFloat32), Layout::kRows, {128, 3})->At({100, 0}), 0);
+}
+
+TEST(PublishedNamesTest, ShapesThatDoNotFitAreNone) {
+  EXPECT_FALSE(FromPublished(Counting({5}), Layout::kSame, {6}));
+  EXPECT_FALSE(FromPublished(Counting({2, 3}), Layout::kFlat, {2, 3}));
+  EXPECT_FALSE(FromPublished(Counting({6, 5}), Layout::kTransposed, {6, 5}));
+  EXPECT_FALSE(FromPublished(Counting({30}), Layout::kTransposed, {5, 2, 3}));
+  EXPECT_FALSE(FromPublished(Counting({6, 5}), Layout::kMatrix, {5, 2, 3}));
+  EXPECT_FALSE(FromPublished(Counting({100, 3}), Layout::kColumns, {128, 3}));
+  EXPECT_FALSE(FromPublished(Counting({100}), Layout::kColumns, {128, 1}));
+  EXPECT_FALSE(FromPublished(Counting({100, 3}), Layout::kRows, {256, 3}));
+  EXPECT_FALSE(FromPublished(Counting({129, 3}), Layout::kRows, {128, 3}));
+  EXPECT_FALSE(FromPublished(Counting({2, 2}), Layout::kTransposed, {int64_t{1} << 33, int64_t{1} << 33, 2}));
+}
+
+}  // namespace names_test
+}  // namespace crosstalk

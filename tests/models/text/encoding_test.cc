@@ -1,0 +1,136 @@
+#include "crosstalk/models/text/encoding.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/text/sentencepiece_training.h"
+#include "crosstalk/models/text/synthetic/stories.h"
+#include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
+
+namespace crosstalk {
+namespace encoding_test {
+
+// [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, a 5, b 6, c 7, d 8, ##x 9.
+std::unique_ptr<Tokenizer> Bert() {
+  return LoadTokenizer("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\n##x\n", "vocab.txt", 0);
+}
+
+std::vector<int32_t> Ids(const EncodedPair& pair) {
+  std::vector<int32_t> ids;
+  for (const EncodedPair::Token& token : pair.tokens) ids.push_back(token.id);
+  return ids;
+}
+
+using Row = std::vector<int32_t>;
+
+TEST(PairEncodingTest, BertsFormHasSegmentsAndOffsetsIntoEachText) {
+  const std::unique_ptr<Tokenizer> bert = Bert();
+  EXPECT_EQ(Ids(EncodePair(*bert, "a bx")), (Row{2, 5, 6, 9, 3}));
+  EXPECT_EQ(Ids(EncodePair(*bert, "")), (Row{2, 3}));
+  const EncodedPair pair = EncodePair(*bert, "a bx", " c");
+  EXPECT_EQ(Ids(pair), (Row{2, 5, 6, 9, 3, 7, 3}));
+  std::vector<int64_t> segments, texts, begins, ends;
+  for (const EncodedPair::Token& token : pair.tokens) {
+    segments.push_back(token.segment);
+    texts.push_back(token.text);
+    begins.push_back(token.begin);
+    ends.push_back(token.end);
+  }
+  EXPECT_EQ(segments, (std::vector<int64_t>{0, 0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(texts, (std::vector<int64_t>{-1, 0, 0, 0, -1, 1, -1}));
+  EXPECT_EQ(begins, (std::vector<int64_t>{0, 0, 2, 3, 0, 1, 0}));
+  EXPECT_EQ(ends, (std::vector<int64_t>{0, 1, 3, 4, 0, 2, 0}));
+  EXPECT_EQ(pair.kept[0], 3);
+  EXPECT_EQ(pair.kept[1], 1);
+}
+
+TEST(PairEncodingTest, WithoutBeginAndSeparatorEachTextEnds) {
+  const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(0);
+  EXPECT_EQ(Ids(EncodePair(*bytes, "a")), (Row{100, 1}));
+  const EncodedPair pair = EncodePair(*bytes, "a", "b");
+  EXPECT_EQ(Ids(pair), (Row{100, 1, 101, 1}));
+  for (const EncodedPair::Token& token : pair.tokens) EXPECT_EQ(token.segment, 0);
+}
+
+TEST(PairEncodingTest, TruncationCutsWhatItIsToldTo) {
+  const std::unique_ptr<Tokenizer> bert = Bert();
+  const auto ids = [&](const char* a, const char* b, int64_t most, Truncation truncation) {
+    return Ids(EncodePair(*bert, a, b, {.max_length = most, .truncation = truncation}));
+  };
+  // As in BERT's pretraining: while too long, the longer loses its last token, and B where both are equally long.
+  EXPECT_EQ(ids("a b c d", "a", 7, Truncation::kLongestFirst), (Row{2, 5, 6, 7, 3, 5, 3}));
+  EXPECT_EQ(ids("a b c d", "a b c", 6, Truncation::kLongestFirst), (Row{2, 5, 6, 3, 5, 3}));
+  EXPECT_EQ(ids("a b c", "a b c d", 7, Truncation::kLongestFirst), (Row{2, 5, 6, 3, 5, 6, 3}));
+  EXPECT_EQ(ids("a b c d", "a b c d", 4, Truncation::kLongestFirst), (Row{2, 5, 3, 3}));
+  EXPECT_EQ(ids("a b", "c d", 3, Truncation::kLongestFirst), (Row{2, 3, 3}));
+  EXPECT_EQ(ids("a b c d", "a b", 7, Truncation::kOnlySecond), (Row{2, 5, 6, 7, 8, 3, 3}));
+  EXPECT_EQ(ids("a b c d", "a b", 7, Truncation::kOnlyFirst), (Row{2, 5, 6, 3, 5, 6, 3}));
+  EXPECT_EQ(ids("a b c d", "a b", 9, Truncation::kNone).size(), 9u);
+  EXPECT_EQ(Ids(EncodePair(*bert, "a b c", std::nullopt, {.max_length = 4, .truncation = Truncation::kLongestFirst})),
+            (Row{2, 5, 6, 3}));
+  for (const auto& [most, truncation] : {std::pair{8, Truncation::kNone},
+                                         {6, Truncation::kOnlySecond},
+                                         {4, Truncation::kOnlyFirst},
+                                         {2, Truncation::kLongestFirst}}) {
+    testing::ExpectError([&] { ids("a b c d", "a b", most, truncation); }, ErrorKind::kUsage, {"max_length"});
+  }
+}
+
+TEST(PairEncodingTest, APartOfATextsSpansIsAWindow) {
+  const std::unique_ptr<Tokenizer> bert = Bert();
+  const std::vector<TokenSpan> question = bert->EncodeSpans("a"), text = bert->EncodeSpans("a b c d");
+  const EncodedPair window = JoinPair(*bert, question, std::span(text).subspan(1, 2));
+  EXPECT_EQ(Ids(window), (Row{2, 5, 3, 6, 7, 3}));
+  EXPECT_EQ(window.tokens[3].begin, 2);
+  EXPECT_EQ(window.tokens[4].end, 5);
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(BlanksTest, ThreeUnderscoresOrMoreAreABlank) {
+  EXPECT_EQ(SplitAtBlanks("a ___ b"), (Texts{"a ", " b"}));
+  EXPECT_EQ(SplitAtBlanks("______x_y__z___"), (Texts{"", "x_y__z", ""}));
+  EXPECT_EQ(SplitAtBlanks("no blank"), (Texts{"no blank"}));
+  EXPECT_EQ(SplitAtBlanks("___"), (Texts{"", ""}));
+}
+
+TEST(BlanksTest, SentinelsStandForBlanksAndTheRestKeepsItsTokens) {
+  const std::unique_ptr<Tokenizer> tokenizer = TrainTokenizer(*MakeSyntheticCorpus(1).training, {900, 200'000});
+  const auto ids = tokenizer->Encode("The old miller found a coin in the garden.");
+  const auto spans = tokenizer->EncodeSpans("The old miller found a coin in the garden.");
+  // "found" and "garden" hidden with the spaces before them.
+  std::vector<int32_t> expected;
+  int sentinel = 0;
+  for (const TokenSpan& span : spans) {
+    const bool hidden = (span.begin >= 14 && span.end <= 20) || (span.begin >= 34 && span.end <= 41);
+    const bool first = span.begin == 14 || span.begin == 34;
+    if (hidden && first) expected.push_back(tokenizer->Sentinel(sentinel++));
+    if (!hidden) expected.push_back(span.id);
+  }
+  ASSERT_EQ(sentinel, 2);
+  expected.push_back(tokenizer->special_tokens().end);
+  EXPECT_EQ(EncodeBlanks(SplitAtBlanks("The old miller ___ a coin in the ___."), *tokenizer), expected);
+}
+
+TEST(BlanksTest, BlanksAtTheEndsAndSideBySideEachHaveTheirSentinel) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer(5);
+  const auto s = [&](int k) { return tokenizer->Sentinel(k); };
+  EXPECT_EQ(EncodeBlanks(SplitAtBlanks("___"), *tokenizer), (std::vector<int32_t>{s(0), 1}));
+  EXPECT_EQ(EncodeBlanks(SplitAtBlanks("___a ___ ___"), *tokenizer),
+            (std::vector<int32_t>{s(0), 'a' + 3, s(1), s(2), 1}));
+  EXPECT_THROW(EncodeBlanks(SplitAtBlanks("___ ___ ___ ___ ___ ___"), *tokenizer), Error);
+}
+
+TEST(BlanksTest, AShownPassageHasBlanksForWordsAlone) {
+  const std::string text = "One two three four five six seven, eight nine ten eleven twelve 12345 \"fourteen\" end.";
+  const std::string blanked = MakeBlanks(text);
+  EXPECT_EQ(blanked, "One two three four five six ___, eight nine ten eleven twelve 12345 \"___\" end.");
+  EXPECT_EQ(MakeBlanks(""), "");
+  EXPECT_LT(MakeBlanks(std::string(5000, 'a')).size(), 6000u);
+}
+
+}  // namespace encoding_test
+}  // namespace crosstalk

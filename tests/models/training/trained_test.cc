@@ -1,0 +1,235 @@
+// A run that begins with another's weights.
+#include "crosstalk/models/training/trained.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/storage.h"
+#include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_config.h"
+
+namespace crosstalk {
+namespace trained_test {
+
+using testing::Contains;
+using testing::MessageOf;
+
+void Train(const TrainingConfig& config, const std::string& folder, ResumeOptions::From from = {},
+           TrainingObserver observer = {}) {
+  TrainingRun(ResolvedConfig(config), folder, {.from = from, .path = ""}, std::move(observer)).Train();
+}
+
+class OriginTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Train(Cold(), dir_ / "origin"); }
+
+  static TrainingConfig Cold() {
+    TrainingConfig config = *TinyConfig();
+    config.run.checkpoint_every = 0;
+    return config;
+  }
+  // Another seed, optimizer, schedule and number of steps than the origin's.
+  TrainingConfig Warm() const {
+    TrainingConfig config = Cold();
+    config.optimization.init_from = dir_ / "origin";
+    config.optimization.optimizer = OptimizerKind::kAdamW;
+    config.optimization.schedule = ScheduleKind::kLinear;
+    config.optimization.learning_rate = 0.01;
+    config.optimization.steps = 3;
+    config.optimization.warmup = 1;
+    config.optimization.seed = 8;
+    config.optimization.frozen = "encoder,*.P_l";
+    return config;
+  }
+  std::string Model(const std::string& run) const { return ReadFile(dir_ / (run + "/model.safetensors")); }
+  std::string OriginCheckpoint() const { return dir_ / "origin/checkpoints/step-00000004"; }
+
+  TempDir dir_;
+};
+
+TEST_F(OriginTest, TrainsAsOneDoesByHandFromTheseWeights) {
+  const TrainingConfig warm = Warm();
+  Train(warm, dir_ / "warm");
+
+  const ResolvedConfig config(warm);
+  const TrainingData data = OpenTrainingData(*config);
+  const auto model = MakeModel(*ConfigureModel(*config, VocabularyOf(*config, data.tokenizer.get())), 1);
+  LoadParameters(ReadSafetensors(OriginCheckpoint() + "/model.safetensors"), *model);
+  std::vector<NamedParameter> trained;
+  for (const NamedParameter& parameter : model->Parameters()) {
+    if (!parameter.name.starts_with("encoder.") && !parameter.name.ends_with(".P_l")) trained.push_back(parameter);
+  }
+  const auto optimizer = MakeOptimizer(config->optimization, trained);
+  const auto batches = MakeBatches(*config, data, {0});
+  LocalReducer reducer;
+  Loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(config->optimization)).Train(3);
+  WriteSafetensors(dir_ / "by-hand.safetensors", ParameterTensors(*model));
+  EXPECT_TRUE(Model("warm") == ReadFile(dir_ / "by-hand.safetensors"));
+}
+
+TEST_F(OriginTest, IsRecordedAndNeededOnce) {
+  Train(Warm(), dir_ / "whole");
+  TrainingObserver observer;
+  observer.step = [](const StepResult&) { throw std::runtime_error("killed"); };
+  EXPECT_THROW(Train(Warm(), dir_ / "cut", {}, observer), std::runtime_error);
+  const CheckpointStore store(dir_ / "cut/checkpoints");
+  EXPECT_EQ(store.Steps(), std::vector<int64_t>{0});
+  const Checkpoint origin = VerifyCheckpoint(OriginCheckpoint());
+  const Json recorded = RunFolder(dir_ / "cut").ReadRunFile().At("origin");
+  EXPECT_EQ(recorded, ToJson(Origin{OriginCheckpoint(), 4, origin.checksums.at("model.safetensors")}));
+  EXPECT_EQ(VerifyCheckpoint(store.PathOf(0)).checksums.at("model.safetensors"),
+            origin.checksums.at("model.safetensors"));
+  std::filesystem::remove_all(dir_ / "origin");
+  Train(Warm(), dir_ / "cut", ResumeOptions::From::kNewest);
+  EXPECT_TRUE(Model("cut") == Model("whole"));
+  EXPECT_EQ(RunFolder(dir_ / "cut").ReadRunFile().At("origin"), recorded);
+}
+
+TEST_F(OriginTest, ACheckpointIsOneToo) {
+  TrainingConfig config = Warm();
+  Train(config, dir_ / "of-run");
+  config.optimization.init_from = OriginCheckpoint();
+  Train(config, dir_ / "of-checkpoint");
+  EXPECT_TRUE(Model("of-run") == Model("of-checkpoint"));
+}
+
+TEST_F(OriginTest, ARunOfAnotherOriginIsNotResumed) {
+  Train(Warm(), dir_ / "warm");
+  TrainingConfig config = Warm();
+  const auto resume = [&] { Train(config, dir_ / "warm", ResumeOptions::From::kNewest); };
+  config.optimization.init_from = "";
+  testing::ExpectError(resume, ErrorKind::kData, {"init_from: initial values here, weights crc64:"});
+  std::filesystem::copy(dir_ / "origin", dir_ / "moved", std::filesystem::copy_options::recursive);
+  config.optimization.init_from = dir_ / "moved";
+  EXPECT_NO_THROW(resume());
+  TrainingConfig other = Cold();
+  other.optimization.seed = 5;
+  Train(other, dir_ / "other");
+  config.optimization.init_from = dir_ / "other";
+  testing::ExpectError(resume, ErrorKind::kData, {"other/checkpoints/step-00000004 here, weights crc64:"});
+  config = Cold();
+  config.optimization.init_from = dir_ / "other";
+  EXPECT_TRUE(
+      Contains(MessageOf([&] { Train(config, dir_ / "origin", ResumeOptions::From::kNewest); }, ErrorKind::kData),
+               "here, initial values there"));
+}
+
+// run.json is left, and no checkpoint: the weights are read again, and must be the same.
+TEST_F(OriginTest, AfterTheLossOfAllCheckpointsOnlyTheSameOriginBeginsAgain) {
+  Train(Warm(), dir_ / "warm");
+  const std::string model = Model("warm");
+  std::filesystem::remove_all(dir_ / "warm/checkpoints");
+  std::filesystem::copy(dir_ / "warm", dir_ / "again", std::filesystem::copy_options::recursive);
+  Train(Warm(), dir_ / "again", ResumeOptions::From::kNewest);
+  EXPECT_TRUE(Model("again") == model);
+  std::filesystem::remove_all(dir_ / "origin");
+  TrainingConfig other = Cold();
+  other.optimization.seed = 5;
+  Train(other, dir_ / "origin");
+  testing::ExpectError([&] { Train(Warm(), dir_ / "warm", ResumeOptions::From::kNewest); }, ErrorKind::kData,
+                       {"origin/checkpoints/step-00000004 here, weights crc64:"});
+  EXPECT_TRUE(Model("warm") == model);
+}
+
+TEST_F(OriginTest, AnotherModelIsRefusedByItsFields) {
+  TrainingConfig config = Warm();
+  config.model.dropout = 0.1;
+  config.model.mixing_init = MixingInit::kIdentity;
+  config.model.implementation = AttentionImplementation::kComposed;
+  config.optimization.activations = Activations::kRecompute;
+  EXPECT_NO_THROW(Train(config, dir_ / "free"));
+  config.model.d_ff = 40;
+  config.model.feed_forward = FeedForwardKind::kGelu;
+  testing::ExpectError([&] { Train(config, dir_ / "bound"); }, ErrorKind::kUsage,
+                       {"init_from: ", "\n  d_ff: 40 here, 24 there\n  feed_forward: \"gelu\" here, \"relu\" there\n"});
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "bound"));
+}
+
+TEST_F(OriginTest, TheModelAndTheTokenizerAreTakenOver) {
+  TrainingConfig origin = *TinyConfig(), config;
+  origin.objective.name = "span-corruption";
+  origin.model.dropout = 0.2;
+  origin.data.text = "elsewhere";
+  origin.data.validation = "there";
+  config.data.text = "here";
+  config.optimization.seed = 9;
+  config.optimization.steps = 77;
+  const TrainingConfig before = config;
+  TakeModelOf(origin, config);
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    const bool of_origin =
+        field.group == "Model" || (field.group == "Data" && field.key != "data" && field.key != "validation");
+    EXPECT_EQ(field.get(config), field.get(of_origin ? origin : before)) << field.key;
+  }
+}
+
+TEST_F(OriginTest, WeightsThatAreNotFiniteAreTheFilesFault) {
+  TensorFile file = ReadSafetensors(OriginCheckpoint() + "/model.safetensors");
+  file.tensors[0].tensor.data<float>()[3] = std::numeric_limits<float>::infinity();
+  std::vector<CheckpointFile> files;
+  for (const std::string& name : ListDirectory(OriginCheckpoint())) {
+    if (name == "model.safetensors") {
+      files.push_back({name, [&](FileWriter& writer) { WriteSafetensors(writer, file.tensors); }});
+    } else if (name != "manifest.json") {
+      files.push_back(BytesFile(name, ReadFile(OriginCheckpoint() + "/" + name)));
+    }
+  }
+  TrainingConfig config = Warm();
+  config.optimization.init_from = CheckpointStore(dir_ / "infinite").Save(4, files).path;
+  testing::ExpectError([&] { Train(config, dir_ / "warm"); }, ErrorKind::kData, {"[3] is inf"});
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "warm"));
+}
+
+// Nothing is wrong with it.
+TEST_F(OriginTest, ARunWithoutItsFirstCheckpointIsToBeWaitedFor) {
+  TrainingConfig config = Cold();
+  config.run.checkpoint_every = 3;
+  int asked = 0;
+  TrainingObserver observer;
+  observer.step = [&](const StepResult& step) {
+    if (step.step != 2) return;
+    const std::vector<std::function<void()>> uses = {
+        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); },
+        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kBest); },
+        [&] { LoadOrigin(dir_ / "young", TrainedParts::kModel); }};
+    for (const auto& use : uses) {
+      testing::ExpectError(use, ErrorKind::kData,
+                           {"young: has no checkpoint yet; its training saves them by checkpoint_every = 3"});
+      ++asked;
+    }
+  };
+  Train(config, dir_ / "young", {}, observer);
+  EXPECT_EQ(asked, 3);
+  // Checkpoints that a finished run has lost do not come.
+  std::filesystem::remove_all(dir_ / "young/checkpoints");
+  testing::ExpectError([&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); }, ErrorKind::kData,
+                       {"young: has no good checkpoint"});
+}
+
+// One run begins with another's weights again and again while that one saves and prunes.
+TEST_F(OriginTest, AnOriginMayBeTrainingMeanwhile) {
+  TrainingObserver observer;
+  observer.step = [&](const StepResult& step) {
+    if (step.step == 1) return;
+    TrainingConfig config = Cold();
+    config.optimization.init_from = dir_ / "busy";
+    config.optimization.steps = 1;
+    const std::string folder = dir_ / ("warm-" + std::to_string(step.step));
+    Train(config, folder);
+    EXPECT_EQ(RunFolder(folder).ReadRunFile().At("origin").At("step").AsInt(), step.step - 1);
+  };
+  Train(*TinyConfig(), dir_ / "busy", {}, observer);
+}
+
+}  // namespace trained_test
+}  // namespace crosstalk
