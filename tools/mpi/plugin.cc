@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "tools/mpi/ending.h"
 #include "tools/mpi/progress.h"
 
 namespace crosstalk::mpi {

@@ -4,27 +4,23 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <exception>
 #include <iterator>
 #include <map>
-#include <new>
 #include <optional>
 #include <set>
-#include <stdexcept>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "tools/mpi/ending.h"
 #include "tools/mpi/watch.h"
 
 namespace crosstalk::mpi {
@@ -52,69 +48,6 @@ constexpr microseconds kYieldTime(20), kYieldTimeOfWaiter(200);
 // The pauses afterwards: while a message moves, while a caller waits, and while callers compute.
 constexpr microseconds kPauseOfMoving(20), kLeastPauseOfWaiter(20), kMostPauseOfWaiter(500);
 constexpr microseconds kLeastPause(100), kMostPauseOfPending(1000), kMostPauseOfIdle(10000);
-// After MPI_Abort, before this process ends in any case.
-constexpr std::chrono::seconds kAbortTime(5);
-
-std::string TextOf(int code) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  return {text, static_cast<size_t>(length)};
-}
-
-void Check(int code) {
-  if (code != MPI_SUCCESS) throw std::runtime_error(TextOf(code));
-}
-
-// On standard error, in one piece: "crosstalk: …".
-__attribute__((format(printf, 1, 2))) void PrintLine(const char* format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  std::fprintf(stderr, "crosstalk: %s\n", text);  // unbuffered, but glibc writes a whole call at once
-}
-
-// Ends this process with a line and an exit code when its time is over, unless it is cancelled before. By a signal, not
-// by a thread: what a process ends of may be that the system has no thread to give.
-class Deadline {
- public:
-  static void Set(std::chrono::duration<double> time, int code, std::string_view line) {
-    code_ = code;
-    length_ = std::min(line.size(), sizeof line_);
-    std::copy_n(line.data(), length_, line_);
-    struct sigaction action = {};
-    action.sa_handler = [](int) {
-      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line_, length_);
-      _exit(code_);
-    };
-    sigaction(SIGALRM, &action, nullptr);
-    sigset_t alarm;
-    sigemptyset(&alarm);
-    sigaddset(&alarm, SIGALRM);
-    pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
-    Arm(std::max<int64_t>(1, std::chrono::duration_cast<microseconds>(time).count()));
-  }
-  static void Cancel() { Arm(0); }
-
- private:
-  static void Arm(int64_t micros) {
-    itimerval timer = {};
-    timer.it_value = {.tv_sec = micros / 1'000'000, .tv_usec = micros % 1'000'000};
-    setitimer(ITIMER_REAL, &timer, nullptr);
-  }
-
-  static inline int code_ = 1;
-  static inline size_t length_ = 0;
-  static inline char line_[512];
-};
-
-[[noreturn]] void EndAllRanks(int code) {
-  Deadline::Set(kAbortTime, code, "");
-  MPI_Abort(MPI_COMM_WORLD, code);
-  _exit(code);
-}
 
 }  // namespace
 
@@ -452,14 +385,6 @@ void Progress::Thread::SayGoodbye() {
 }
 
 // ---- The thread's life ----
-
-int CodeOf(const std::exception& error) {
-  const auto* const system = dynamic_cast<const std::system_error*>(&error);
-  const bool no_resource = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-                           (system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
-                                                  system->code() == std::errc::not_enough_memory));
-  return no_resource ? 5 : 1;
-}
 
 Progress* Progress::Start(const ProgressOptions& options) {
   auto* progress = new Progress(options);  // the thread may outlive the program's statics

@@ -22,9 +22,6 @@ struct ProgressOptions {
   size_t piece_bytes;
 };
 
-// The exit code that says what kind of error it is, as the command's: 5 where there is no memory or thread, else 1.
-int CodeOf(const std::exception& error);
-
 class Progress {
  public:
   // Starts the thread and MPI, and returns once both run; the object is never destroyed. Throws std::runtime_error,
