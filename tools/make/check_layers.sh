@@ -1,9 +1,10 @@
 #!/bin/sh
-# check_layers.sh: fails on any include that points down the list of layers (docs/architecture.md), on an include of
-# our own that is not written as "crosstalk/LAYER/…", on a JSON or a tokenizer library outside the one file that may use
-# it, and on the C library's mathematics. Inside models/ and tools/ the rooms are in an order too. <crosstalk/crosstalk.h> (models/crosstalk.h, which includes every public
-# header) is for other people's programs; here each file includes what it uses. Fails also on a public header that is
-# not marked so, or another that is; and where docs/images/models.svg shows other includes.
+# check_layers.sh: fails on any include that points down the list of layers (docs/architecture.md), or down the list of
+# rooms in models/ or tools/; on an include of our own that is not written as "crosstalk/LAYER/…", on a JSON or a
+# tokenizer library outside the one file that may use it, and on the C library's mathematics. <crosstalk/crosstalk.h>
+# (models/crosstalk.h, which includes every public header) is for other people's programs; here each file includes what
+# it uses. Fails also on a public header that is not marked so, or another that is; and where docs/images/models.svg or
+# tools.svg shows other includes.
 set -u
 layers="runtime kernels autograd nn models tools"
 # The folders of models/ in their order, each of which may include those before it. `model` are the files directly in
@@ -117,7 +118,9 @@ for file in $(find $layers -name '*.h' | sort); do
     echo "$file: is CROSSTALK_PUBLIC, but models/crosstalk.h does not include it"; bad=1
   fi
 done
-sh tools/make/draw_layers.sh | cmp -s - docs/images/models.svg ||
-  { echo "docs/images/models.svg: is not of these sources; make graph draws it"; bad=1; }
+for top in models tools; do
+  sh tools/make/draw_layers.sh $top | cmp -s - docs/images/$top.svg ||
+    { echo "docs/images/$top.svg: is not of these sources; make graph draws it"; bad=1; }
+done
 [ $bad = 0 ] && echo "layers: every include points up"
 exit $bad

@@ -1,14 +1,15 @@
 #!/bin/sh
-# draw_layers.sh: the includes between the folders of models/ as an SVG on standard output, from the sources; `make
-# graph` writes it to docs/images/models.svg. The folders stand in the order of check_layers.sh, and a line goes from a folder
-# up to each that it includes.
+# draw_layers.sh models|tools: the includes between the rooms of models/ or tools/ as an SVG on standard output, from the
+# sources; `make graph` writes docs/images/models.svg and tools.svg. The rooms stand in the order of check_layers.sh, and a
+# line goes from a room up to each that it includes.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-order=$(sed -n 's/^model_layers="\(.*\)"$/\1/p' tools/make/check_layers.sh)
-find models -name '*.h' -o -name '*.cc' | grep -v '^models/crosstalk\.h$' | sort |
-  xargs grep -H '^#include "crosstalk/models/' |
-  awk -v order="$order" '
-    function layer(path) {  # of a path below models/
+top=$1
+order=$(sed -n "s/^${top%s}_layers=\"\(.*\)\"$/\1/p" tools/make/check_layers.sh)
+find "$top" -name '*.h' -o -name '*.cc' | grep -v -x -e models/crosstalk.h -e tools/crosstalk.cc | sort |
+  xargs grep -E -H "^#include \"(crosstalk/)?$top/" |
+  awk -v order="$order" -v top="$top" '
+    function layer(path) {  # of a path below the top folder
       if (path ~ /^registry\./) return "registry"
       if (path ~ /^training\/objectives\//) return "objectives"
       if (path !~ /\//) return "model"
@@ -18,9 +19,9 @@ find models -name '*.h' -o -name '*.cc' | grep -v '^models/crosstalk\.h$' | sort
     {
       split($0, part, ":")
       from = part[1]
-      sub(/^models\//, "", from)
+      sub("^" top "/", "", from)
       to = $0
-      sub(/.*crosstalk\/models\//, "", to)
+      sub(".*\"(crosstalk/)?" top "/", "", to)
       from = layer(from)
       to = layer(to)
       if (from != to) edge[from, to] = 1
@@ -31,7 +32,7 @@ find models -name '*.h' -o -name '*.cc' | grep -v '^models/crosstalk\.h$' | sort
       width = 450
       height = count * step + 12
       printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" ", width, height, width, height
-      printf "role=\"img\" aria-label=\"Includes between the folders of models\">\n"
+      printf "role=\"img\" aria-label=\"Includes between the rooms of %s\">\n", top
       print "<style>text{font:14px sans-serif;fill:#222}rect{fill:#eef3fb;stroke:#4a6fa5}circle{fill:#4a6fa5}path{fill:none;stroke:#4a6fa5;stroke-opacity:.55}"
       print "@media(prefers-color-scheme:dark){text{fill:#ddd}rect{fill:#1d2a3f;stroke:#7ea6e0}path{stroke:#7ea6e0}circle{fill:#7ea6e0}}</style>"
       for (i = 1; i <= count; ++i) {

@@ -162,8 +162,8 @@ layers:  ## check that every include points up the list of layers
 	@sh tools/make/check_layers.sh
 
 .PHONY: graph
-graph:  ## draw the includes between the folders of models/ into docs/images/models.svg
-	@sh tools/make/draw_layers.sh > docs/images/models.svg
+graph:  ## draw the includes between the rooms of models/ and of tools/ into docs/images
+	@for top in models tools; do sh tools/make/draw_layers.sh $$top > docs/images/$$top.svg; done
 
 # Each source alone, as UNITY=no compiles it, but without code; it includes its own header first, which then compiles
 # alone too. The kernels of SIMD are compiled so anyway. The other headers are checked by themselves.
