@@ -1,6 +1,6 @@
 # Crosstalk. `make help` lists the targets and variables; `make train` and `make test` do all the set-up.
 
-# "0.1.0": runtime/version.h says it.
+# "0.2.0": runtime/version.h says it.
 VERSION := $(shell sed -n 's/^.define CROSSTALK_VERSION_[A-Z]* //p' runtime/version.h | paste -sd.)
 
 .DEFAULT_GOAL := all

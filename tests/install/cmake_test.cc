@@ -77,21 +77,21 @@ TEST_F(CMakePackageTest, ALinkToTheLibrariesDoesNotMisleadIt) {
 
 TEST_F(CMakePackageTest, ItRefusesWhatItDoesNotPromise) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  // Of version 0.1.0. An empty request is of any version.
+  // Of version 0.2.0. An empty request is of any version.
   const std::vector<std::pair<std::string, bool>> requests = {{"", true},
-                                                              {"0.1", true},
-                                                              {"0.1.0 EXACT", true},
+                                                              {"0.2", true},
+                                                              {"0.2.0 EXACT", true},
                                                               {"0.1...0.3", true},
                                                               {"0.0...<1", true},
                                                               {"9", false},
                                                               {"0", false},
-                                                              {"0.2", false},
-                                                              {"0.1.1", false},
-                                                              {"0.0.9", false},
+                                                              {"0.1", false},
+                                                              {"0.2.1", false},
+                                                              {"0.1.9", false},
                                                               {"1.0", false},
-                                                              {"0.0...<0.1.0", false},
-                                                              {"0.2...1.0", false},
-                                                              {"10.1", false},
+                                                              {"0.0...<0.2.0", false},
+                                                              {"0.3...1.0", false},
+                                                              {"10.2", false},
                                                               {"COMPONENTS python", false},
                                                               {"OPTIONAL_COMPONENTS python", true}};
   std::string list;
@@ -112,7 +112,7 @@ TEST_F(CMakePackageTest, ItRefusesWhatItDoesNotPromise) {
 TEST_F(CMakePackageTest, ItOffersWhatIsInstalledAndSaysWhereNothingIs) {
   ASSERT_NO_FATAL_FAILURE(Install());
   ASSERT_EQ(RunShell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
-  EXPECT_NE(Configure("cmake/request", "-DREQUESTS=0.1").output.find("'0.1' 1"), std::string::npos);
+  EXPECT_NE(Configure("cmake/request", "-DREQUESTS=0.2").output.find("'0.2' 1"), std::string::npos);
   ASSERT_EQ(RunShell("rm '" + prefix_ + "/lib/libcrosstalk.a'").status, 0);
   const ShellResult configure = Configure("cmake", "");
   EXPECT_NE(configure.status, 0);

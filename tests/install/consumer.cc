@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#if CROSSTALK_VERSION_MAJOR > 0 || CROSSTALK_VERSION_MINOR < 1 || CROSSTALK_VERSION_PATCH < 0
+#if CROSSTALK_VERSION_MAJOR > 0 || CROSSTALK_VERSION_MINOR < 2 || CROSSTALK_VERSION_PATCH < 0
 #error "another version than this program was written for"
 #endif
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # build_deb.sh ARCHIVE VERSION SO FOLDER: Debian packages of the sources in ARCHIVE, as `make dist` makes it, in FOLDER,
-# which is recreated. SO is the end of the soname, "0.1". The date of the changelog is the last commit's, the maintainer
+# which is recreated. SO is the end of the soname, "0.2". The date of the changelog is the last commit's, the maintainer
 # DEBFULLNAME and DEBEMAIL, or else "The Crosstalk maintainers" at that commit's address.
 set -eu
 archive=$1

@@ -53,7 +53,7 @@ typedef struct ct_pass ct_pass;           /* a forward pass that gradients can b
 typedef struct ct_model ct_model;         /* a model with its parameters and, where there is one, its tokenizer */
 typedef struct ct_training ct_training;   /* a training run in a folder */
 
-/* "0.1.0", of the library that is loaded. */
+/* "0.2.0", of the library that is loaded. */
 CT_API const char* ct_version(void);
 /* Of this thread's last call that failed: what failed and what to do; "" before the first. Holds until this thread's
  * next call that fails. */

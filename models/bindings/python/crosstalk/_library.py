@@ -9,7 +9,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, 
 
 from . import _errors
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _API_VERSION = 1
 _LIBDIR = "lib"  # below the prefix; `make install` writes its LIBDIR here
 
