@@ -1,5 +1,5 @@
-// 6. The files of the task "stories" (models/tasks/stories.h), made from the built-in stories: the same bytes on every
-// machine.
+// 6. The files of the task "stories" (models/tasks/registry.cc), made from the built-in stories: the same bytes on
+// every machine.
 //
 //   build/examples/stories_task FOLDER      writes FOLDER/train.tsv, dev.tsv and test.tsv; examples/stories has them
 //

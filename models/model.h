@@ -93,10 +93,10 @@ class Model : public Module {
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
 
   // The model's outputs for inputs under their published names (input_ids, attention_mask, labels, …; see
-  // published_inputs.h), by the names that Hugging Face gives its outputs. Error(kUsage) that names the input at fault.
+  // inputs.h), by the names that Hugging Face gives its outputs. Error(kUsage) that names the input at fault.
   std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail, const ForwardContext& context) const;
 
-  // A text of the user's as one row of such inputs (text_inputs.h has the checks that all models share). Error(kUsage)
+  // A text of the user's as one row of such inputs (inputs.h has the checks that all models share). Error(kUsage)
   // of the field text, second or target for what the model has no use for or cannot take.
   virtual Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const;
 

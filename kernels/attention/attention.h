@@ -2,7 +2,7 @@
 // nothing of size n·m kept but L where it is no larger than Q. call.h has the equations; pointers and sizes only;
 // kernels/reference/attention.h is its specification.
 //
-// A query that may attend to nothing gives O = 0 and no gradient; so does one whose logits are all hidden (softmax.h),
+// A query that may attend to nothing gives O = 0 and no gradient; so does one whose logits are all hidden (rows.h),
 // as an additive mask of the smallest float makes them. The bits do not depend on the number of threads, nor, where
 // multiply-adds are fused, on the width of the vectors.
 #pragma once

@@ -26,7 +26,7 @@ constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // of the least numbe
 constexpr int64_t kNearRowBytes = 12 << 20;
 constexpr int64_t kNearMemory = 24 << 20;
 
-// Queries of a strip (strip_scratch.h), which computes a dozen rows around it again; the bytes of its buffers; and the
+// Queries of a strip (workspace.h), which computes a dozen rows around it again; the bytes of its buffers; and the
 // tasks below which strips are shorter, so that there is one for each thread.
 constexpr int64_t kStripRows = 64;
 constexpr int64_t kStripBytes = 256 << 20;

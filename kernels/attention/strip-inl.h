@@ -1,4 +1,4 @@
-// The steps of a strip (strip_scratch.h) that forward and backward share: products of its whole rows, J and conv(J),
+// The steps of a strip (workspace.h) that forward and backward share: products of its whole rows, J and conv(J),
 // masks, the softmax of a row, conv(W), mixing and dropout. Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_STRIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_STRIP_INL_H_

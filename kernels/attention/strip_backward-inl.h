@@ -1,4 +1,4 @@
-// Backward with convolutions, one strip of queries at a time (strip_scratch.h), by recomputation from the row stats:
+// Backward with convolutions, one strip of queries at a time (workspace.h), by recomputation from the row stats:
 //
 //   dU = dO·Vᵀ   dY = dU·P_wᵀ   dW = convᵀ(dY)   D = Σ_m W·dW   dL = W·(dW - D)   dC = dL·P_lᵀ   dJ = convᵀ(dC)
 //

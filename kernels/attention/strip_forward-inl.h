@@ -1,4 +1,4 @@
-// Forward with convolutions, one strip of queries at a time (strip_scratch.h): J and conv(J) head by head, L and W row
+// Forward with convolutions, one strip of queries at a time (workspace.h): J and conv(J) head by head, L and W row
 // by row, conv(W) head by head, U row by row, O head by head. Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_STRIP_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_STRIP_FORWARD_INL_H_

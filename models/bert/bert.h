@@ -128,7 +128,7 @@ class MaskedLmHead : public Module {
 //   pretraining  `masked_positions`, `masked_targets` int32[b, p] (padding counts nothing) and, with the sentence
 //                head, `sentence_labels` int32[b]. Measures: ln_ppl and masked_accuracy of the masked targets,
 //                sentence_accuracy.
-// Of tasks (task_loss.cc) each example is a target; measures: task_loss, task_accuracy.
+// Of tasks (heads.cc) each example is a target; measures: task_loss, task_accuracy.
 //   classes      `labels` int32[b]: cross-entropy
 //   regression   `scores` float[b]: (the only logit - score)²; no accuracy
 //   choices      `choice_counts`, `labels` int32[b]; inputs and segments [b, c, n], of which the first choice_counts

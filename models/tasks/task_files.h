@@ -20,7 +20,7 @@ namespace crosstalk {
 std::string BaseName(std::string_view path);
 
 // The file's text without a byte-order mark, unpacked where it is gzip. Error(kData) where it is empty or of another
-// kind (text/text_kind.h), with the line where it is not UTF-8 text without NUL bytes.
+// kind (text/text_file.h), with the line where it is not UTF-8 text without NUL bytes.
 std::string ReadTaskFile(const std::string& path);
 
 // Where each character of a text of UTF-8 begins, and where the last one ends: files count characters, we count bytes.

@@ -18,7 +18,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 // The built-in corpora: what is read where no text is given.
 
-// Stories are those of stories/synthetic_corpus.h; the others are the puzzles of puzzles/puzzles.h.
+// Stories are those of synthetic/stories.h; the others are the puzzles of synthetic/puzzles.h.
 enum class CorpusKind { kStories, kRetrieval, kCopying, kLetterBlocks };
 template <>
 struct EnumNames<CorpusKind> {
@@ -109,7 +109,7 @@ struct FileCorpusOptions {
 // Reads all bytes, JSONL twice. Takes 16 bytes of memory per 64 KiB of JSONL, none for plain text, and while it opens
 // three times the longest line of JSONL; keeps a few files open at a time, however many there are.
 // Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid
-// UTF-8, a line that is not an object with a string `text`; a file of another kind (text_kind.h); in a folder, such a
+// UTF-8, a line that is not an object with a string `text`; a file of another kind (text_file.h); in a folder, such a
 // name that is no regular file, and a link to a folder; and of ReadSegment, a file that has been written to, cut or
 // replaced since. Throws Interrupted where `stop` says so.
 TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop = {});

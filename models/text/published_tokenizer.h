@@ -33,7 +33,7 @@ enum class Precedence { kFile, kSettings };
 // Added tokens are literal tokens; <extra_id_0>, <extra_id_1>, … are the sentinels, at whatever ids they have.
 // Where the two libraries differ, SentencePiece's way is taken: its table is applied from left to right to the longest
 // match, not grapheme by grapheme; a special token's piece is not found in a text; scores are floats. The template must
-// be BERT's or T5's (pair_encoding.h). Truncation and padding are a batch's affair and not looked at.
+// be BERT's or T5's (encoding.h). Truncation and padding are a batch's affair and not looked at.
 //
 // Error(kData) with `name` and the key's path for every key and value that is not understood. Without sentinels of its
 // own it gets `num_sentinels` above its ids.

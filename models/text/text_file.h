@@ -78,7 +78,7 @@ class OpenFiles {
 class TextFile {
  public:
   // Reads and checks the whole of it. Error(kData) with the path if it is missing, unreadable, not a file, empty, not
-  // text, with the byte, or what text_kind.h refuses.
+  // text, with the byte, or what kind of file is refused.
   TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop);
 
   const std::string& path() const { return path_; }

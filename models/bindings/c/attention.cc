@@ -1,4 +1,4 @@
-// Attention layers: made from JSON, computed on a host's tensors, forward, backward (pass.cc) and step by step.
+// Attention layers: made from JSON, computed on a host's tensors, forward, backward and step by step.
 #include "crosstalk/nn/attention/attention.h"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& t
 std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 // The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another
-// decoder than the default is for measuring the published cache of dynamic projections (decoder.h).
+// decoder than the default is for measuring the published cache of dynamic projections (decoding/search.h).
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer);

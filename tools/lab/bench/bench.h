@@ -1,5 +1,5 @@
-// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in layers.cc, mixing.cc, gemm.cc,
-// step.cc, training.cc and decode.cc; the command, with its table and its JSON, is bench.cc.
+// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in layers.cc, kernels.cc,
+// step.cc and models.cc; the command, with its table and its JSON, is commands/bench.cc.
 #pragma once
 
 #include <cstdint>
