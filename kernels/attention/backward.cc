@@ -5,7 +5,7 @@
 // J (or takes L, where it is kept), W and U again, then dU = dO·Vᵀ, dW = dU·P_wᵀ, dL = W·(dW - D), dJ = dL·P_lᵀ, and
 // adds to dQ (its own) and to dK, dV and the gradients of dynamic mixings (shared by all tasks of a batch row and
 // group: they add in the order of the tasks). backward_tile-inl.h has a tile, backward-inl.h a block,
-// backward_pairs-inl.h its stages in bfloat16, backward_tasks-inl.h the sums that tasks share, plan.cc the sizes.
+// backward-inl.h its stages in bfloat16, backward_tasks-inl.h the sums that tasks share, plan.cc the sizes.
 //
 // Bytes, in float. For each block and chunk: K is read in two layouts (for J and for dQ) and V in one; the sums of dK
 // and dV are read and written. That is 4·32·(4·h_k·d_k + 3·h_v·d_v) bytes from the third-level cache or memory, for

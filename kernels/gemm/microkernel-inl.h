@@ -32,7 +32,7 @@ template <typename T>
 struct Update {
   T alpha, beta;
   const T* bias;             // of the tile's first column; null: none, or not yet
-  const T* start = nullptr;  // [R][NR], the sums so far (chained-inl.h); null: 0. May be C
+  const T* start = nullptr;  // [R][NR], the sums so far (product-inl.h); null: 0. May be C
 };
 
 // How a tile's rows of A lie: A[k][stride] or A[R][stride]. Packed as A[k][R], or as A[R][stride] where they are used
