@@ -1,4 +1,4 @@
-// Strided copies: transposes, permutations, slices, concatenation and broadcasts made contiguous.
+// Copies: strided ones, and rows of a table by their ids.
 #pragma once
 
 #include <array>
@@ -7,6 +7,8 @@
 #include "crosstalk/runtime/shape.h"
 
 namespace crosstalk::kernels {
+
+// Strided copies: transposes, permutations, slices, concatenation and broadcasts made contiguous.
 
 // y[i…] = x[i…] over `shape`, any strides (in elements; 0 in x where it is stretched, never in y). Threaded;
 // dimensions are merged where the strides allow it, and a transpose goes in square blocks through the cache.

@@ -1,5 +1,4 @@
-// Initial values as a pure function of (seed, dotted path), so that they depend neither on the order in which a model
-// is put together nor on its other parts.
+// The values that parameters begin with, by their dotted path: drawn, or those of a file.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +16,9 @@
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// Initial values as a pure function of (seed, dotted path), so that they depend neither on the order in which a model
+// is put together nor on its other parts.
 
 class StoredParameters;
 

@@ -1,5 +1,4 @@
-// CRC-64 for manifests: detects every flipped bit, every burst of up to 64 bits, and other damage, such as truncation,
-// except in one case in 2^64. It does not protect from deliberate changes.
+// Checksums: CRC-64 of our own files, CRC-32 and CRC-32C of other people's formats, and SHA-256.
 #pragma once
 
 #include <array>
@@ -11,6 +10,9 @@
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// CRC-64 for manifests: detects every flipped bit, every burst of up to 64 bits, and other damage, such as truncation,
+// except in one case in 2^64. It does not protect from deliberate changes.
 
 // CRC-64/XZ: polynomial 0x42f0e1eba9ea3693 (ECMA-182) reflected, start and final exclusive-or all ones; the checksum
 // of "123456789" is 995dc9bbdf1939fa. Eight bytes a step with eight tables.
@@ -34,7 +36,7 @@ std::string ChecksumText(uint64_t crc64);
 
 namespace crosstalk {
 
-// Two checksums of 32 bits that file formats of others ask for. Our own files have CRC-64 (runtime/checksum.h).
+// Two checksums of 32 bits that other people's formats ask for.
 
 // CRC-32 of PNG, gzip and zip: polynomial 0x04c11db7; of "123456789" cbf43926. Of bytes that are added one piece after
 // the other.

@@ -1,4 +1,4 @@
-// The element types a Tensor can hold.
+// The element types a Tensor can hold, half floats as numbers, and the precision of products.
 #pragma once
 
 #include <cstddef>

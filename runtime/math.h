@@ -1,4 +1,5 @@
-// Integer arithmetic that sizes, tiles, blocks and counts need.
+// Integer arithmetic that sizes, tiles, blocks and counts need, and the elementary functions, whose bits are the same
+// on every machine.
 #pragma once
 
 #include <concepts>
@@ -6,6 +7,8 @@
 #include <limits>
 
 namespace crosstalk {
+
+// Integer arithmetic that sizes, tiles, blocks and counts need.
 
 // ⌈a / b⌉ for a ≥ 0, b > 0.
 template <std::integral T>

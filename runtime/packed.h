@@ -1,5 +1,4 @@
-// Files, and parts of them, read front to back and unpacked on the way: gzip (RFC 1952), and deflate (RFC 1951) as the
-// members of zip archives have it.
+// Packed files: gzip and deflate, read front to back, and zip archives, read and written.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +12,9 @@
 #include "crosstalk/runtime/atomic_file.h"
 
 namespace crosstalk {
+
+// Files, and parts of them, read front to back and unpacked on the way: gzip (RFC 1952), and deflate (RFC 1951) as the
+// members of zip archives have it.
 
 enum class Packing { kNone, kDeflate, kGzip };
 

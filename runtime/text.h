@@ -1,4 +1,4 @@
-// Small things done to text.
+// Small things done to text, with UTF-8 and Base64 among them.
 #pragma once
 
 #include <cstddef>

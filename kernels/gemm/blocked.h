@@ -1,4 +1,4 @@
-// The sizes of a blocked product.
+// A blocked product: its sizes, what it multiplies and adds to, and the memory of its packed panels.
 #pragma once
 
 #include <algorithm>

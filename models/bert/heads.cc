@@ -1,4 +1,4 @@
-// A BERT's or an ALBERT's results under Hugging Face's names, and a text as its inputs.
+// The heads of a BERT or an ALBERT: the losses of tasks, results under Hugging Face's names, and a text as inputs.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -18,6 +18,8 @@
 
 namespace crosstalk {
 namespace {
+
+// A BERT's or an ALBERT's results under Hugging Face's names, and a text as its inputs.
 
 // The batch's inputs, as the encoder reads them.
 struct Inputs {

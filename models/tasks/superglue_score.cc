@@ -1,4 +1,4 @@
-// SuperGLUE's predictions, as its site reads them.
+// SuperGLUE's scores, and its predictions as its site reads them.
 #include "crosstalk/models/tasks/superglue_score.h"
 
 #include <algorithm>

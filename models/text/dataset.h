@@ -1,4 +1,4 @@
-// ChunkDataset: example index to raw tokens, as a pure function of (seed, index), over a TextSource of any size.
+// Numbered examples of a text: what an example of any number holds is a pure function of (seed, number).
 #pragma once
 
 #include <array>
@@ -14,6 +14,8 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
+
+// ChunkDataset: example index to raw tokens, as a pure function of (seed, index), over a TextSource of any size.
 
 // A key of random numbers for one example: independent of those of all other examples and purposes.
 

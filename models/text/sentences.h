@@ -1,4 +1,4 @@
-// Sentences: where a text of any language can be cut, by a rule that needs no model.
+// Sentences: where a text can be cut, and rows of whole sentences as numbered examples.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {
+
+// Sentences: where a text of any language can be cut, by a rule that needs no model.
 
 // Bytes from which on a sentence is cut: about 70 English words or 130 Chinese characters.
 inline constexpr int64_t kLongestSentence = 400;

@@ -1,5 +1,4 @@
-// Whether two tokenizers are the same one: what is written of a tokenizer is read back and compared before anything
-// depends on it.
+// What the files of tokenizers are checked by: whether two tokenizers are the same one.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// AdamW (Loshchilov and Hutter 2019), with or without bias correction (BERT's form has none).
+// AdamW and LAMB.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// AdamW (Loshchilov and Hutter 2019), with or without bias correction (BERT's form has none).
 
 // Vectors (norms, biases, also those of heads) do not decay, nor parameters whose path contains a text of `no_decay`.
 // The optimizer sets what its options have of each step. Slots: "m" and "v", of the parameter's shape.

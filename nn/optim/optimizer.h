@@ -1,4 +1,4 @@
-// Optimizer: what all optimizers share: which parameters, how many steps, and named state that checkpoints keep.
+// What all optimizers share: parameters, steps and named state; the schedule of learning rates; clipping.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Where the command writes: results to standard output, everything else to standard error. On a terminal all of it is
-// without the characters that would control it, which names of files and folders may have: only Bold's go through.
+// What the command writes and where: results to standard output, everything else to standard error; numbers as people
+// read them, and tables of text.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
+
+// Where the command writes: results to standard output, everything else to standard error. On a terminal all of it is
+// without the characters that would control it, which names of files and folders may have: only Bold's go through.
 
 // True if standard error is a terminal that understands control sequences.
 bool ErrorIsTerminal();

@@ -1,4 +1,4 @@
-// Statistics of a few values.
+// Statistics of a few values, and the measures that a run has kept.
 #pragma once
 
 #include <cstdint>

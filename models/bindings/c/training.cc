@@ -1,4 +1,4 @@
-// Training runs, a step a call.
+// Training runs, a step a call; and ct_get_api, the table of all functions.
 #include <memory>
 #include <optional>
 #include <string>

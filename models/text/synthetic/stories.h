@@ -1,4 +1,4 @@
-// WriteStory: one story of the built-in corpus, with the choices that went into it.
+// The built-in stories: how one is written, the endless corpus of them, and a bound on their entropy.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
+
+// WriteStory: one story of the built-in corpus, with the choices that went into it.
 
 // A place in the text that shows a free choice.
 struct ChoiceMention {

@@ -1,6 +1,5 @@
-// Tasks by a head upon an encoder: classification, regression, multiple choice and spans
-// (models/training/objectives/encoder_examples.h has the batches, models/training/objectives/task_head.h the
-// answers).
+// Tasks by a head upon an encoder: classification, regression, multiple choice and spans. The objective, and a trained
+// model's answers; encoder_examples.h has the batches.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The matrix products of a T5: Y = X·W forward, dX = dY·Wᵀ and dW = Xᵀ·dY backward, ours on all threads, and OpenBLAS's
-// with its best kernels on one, where it is installed.
+// The cases of kernels: matrix products, and the mixing of heads.
 #include <algorithm>
 
 #include "crosstalk/autograd/einsum/einsum.h"
@@ -14,6 +13,9 @@
 
 namespace crosstalk {
 namespace {
+
+// The matrix products of a T5: Y = X·W forward, dX = dY·Wᵀ and dW = Xᵀ·dY backward, ours on all threads, and OpenBLAS's
+// with its best kernels on one, where it is installed.
 
 using kernels::GemmArguments;
 using kernels::Transpose;

@@ -1,5 +1,4 @@
-// Steps of the small models that people train on a CPU, with everything in them: the batch, forward, backward, clipping
-// and the optimizer, as `crosstalk train` makes them.
+// The cases of models: steps of training, and decoding.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -24,6 +23,9 @@
 
 namespace crosstalk {
 namespace {
+
+// Steps of the small models that people train on a CPU, with everything in them: the batch, forward, backward, clipping
+// and the optimizer, as `crosstalk train` makes them.
 
 // examples/shakespeare/letters.json, on the built-in text.
 TrainingConfig Letters() {
