@@ -276,12 +276,11 @@ std::vector<AttentionPlace> T5::AttentionPlaces() const {
 LossResult T5::ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
   const auto mask = [&batch](const char* name) { return batch.Has(name) ? batch.Get(name) : Tensor(); };
   const T5Masks masks = {.inputs = mask("input_mask"), .targets = mask("target_mask")};
-  const T5Loss loss = Loss(batch.Get("inputs"), batch.Get("targets"), options, context, masks);
-  return {.sum = loss.sum, .sums = {{"ln_ppl", loss.nll_sum, loss.tokens}}};
+  return Loss(batch.Get("inputs"), batch.Get("targets"), options, context, masks);
 }
 
-T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
-                const T5Masks& masks) const {
+LossResult T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
+                    const ForwardContext& context, const T5Masks& masks) const {
   RequireDecoder();
   const ContextScope products = InPrecision();
   CheckIds("inputs", inputs);
@@ -294,7 +293,7 @@ T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& 
       Decode(encoded, attend, ShiftRight(targets, config_.tokens.decoder_start), context, masks.targets);
   const CrossEntropyResult result = classifier_->Loss(
       hidden, targets, {.ignore_index = config_.tokens.pad, .z_loss = context.training() ? options.z_loss : 0});
-  return {.sum = result.loss, .nll_sum = result.nll_sum, .tokens = result.count, .positions = targets.num_elements()};
+  return {.sum = result.loss, .sums = {{"ln_ppl", result.nll_sum, result.count}}};
 }
 
 TransformerCache T5::StartDecoding(const Tensor& inputs, const Tensor& mask) const {

@@ -1,8 +1,8 @@
 // T5: the encoder-decoder of Raffel et al. (2019), with any member of the attention family in each of its three places.
 //
 //   T5 model(config, seed);
-//   T5Loss loss = model.Loss(inputs, targets, {.z_loss = 1e-4}, {.phase = ForwardContext::Phase::kTraining, …});
-//   Backward(Scale(loss.sum, 1.0 / loss.tokens));
+//   LossResult loss = model.Loss(inputs, targets, {.z_loss = 1e-4}, {.phase = ForwardContext::Phase::kTraining, …});
+//   Backward(Scale(loss.sum, 1.0 / loss.sums[0].count));
 #pragma once
 
 #include <cstdint>
@@ -64,14 +64,6 @@ void ResolveT5(ModelOptions& options, int64_t input_length);
 std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const ModelPurpose& purpose);
 std::unique_ptr<ModelConfig> ReadT5Config(const Json& json, const std::string& source);
 
-// A loss with its parts, for those who hold a T5 and not any Model.
-struct T5Loss {
-  Variable sum;           // scalar: Σ over target tokens of the loss, with z-loss in training; differentiable
-  double nll_sum = 0;     // Σ over target tokens of -ln p: nll_sum / tokens is the reported ln(PPL)
-  int64_t tokens = 0;     // targets that are not padding
-  int64_t positions = 0;  // all targets
-};
-
 // targets int32[b, m] → decoder inputs int32[b, m]: `start`, then the targets but the last.
 Tensor ShiftRight(const Tensor& targets, int32_t start);
 
@@ -110,9 +102,9 @@ class T5 : public Model {
   Variable Logits(const Variable& hidden) const;
 
   using Model::Loss;
-  // inputs int32[b, n], targets int32[b, m] (padding adds nothing).
-  T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
-              const T5Masks& masks = {}) const;
+  // inputs int32[b, n], targets int32[b, m] (padding adds nothing) → the loss, with z-loss in training, and ln_ppl.
+  LossResult Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
+                  const ForwardContext& context, const T5Masks& masks = {}) const;
 
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Fills the blanks of the prompt.

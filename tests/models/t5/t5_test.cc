@@ -98,17 +98,15 @@ TEST_P(T5KindTest, NoPositionSeesLaterTargets) {
 TEST_P(T5KindTest, PaddingChangesNothing) {
   const Batch batch;
   const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
-  const T5Loss plain = model.Loss(batch.inputs, batch.targets, {}, {});
+  const LossResult plain = model.Loss(batch.inputs, batch.targets, {}, {});
   Tensor inputs = Tensor::Full({3, 14}, kPadId, DType::kInt32);
   Tensor targets = Tensor::Full({3, 12}, kPadId, DType::kInt32);
   inputs.Slice(1, 0, 9).CopyFrom(batch.inputs);
   targets.Slice(1, 0, 7).CopyFrom(batch.targets);
-  const T5Loss padded = model.Loss(inputs, targets, {}, {});
-  EXPECT_EQ(plain.tokens, padded.tokens);
-  EXPECT_EQ(plain.positions, 21);
-  EXPECT_EQ(padded.positions, 36);
+  const LossResult padded = model.Loss(inputs, targets, {}, {});
+  EXPECT_EQ(plain.sums[0].count, padded.sums[0].count);
   // Other shapes sum in other orders: a few roundings of a loss of order 100.
-  EXPECT_NEAR(plain.nll_sum, padded.nll_sum, 1e-11);
+  EXPECT_NEAR(plain.sums[0].sum, padded.sums[0].sum, 1e-11);
 }
 
 // Tokens in the midst of a row that a mask hides from the encoder, and from the decoder's queries over the memory.
@@ -136,11 +134,11 @@ TEST_P(T5KindTest, WhatAMaskHidesInsideARowChangesNothing) {
       EXPECT_EQ(Row<double>(before, row, i) == Row<double>(after, row, i), i != 3) << row << ' ' << i;
     }
   }
-  const double masked = model.Loss(batch.inputs, batch.targets, {}, {}, masks).nll_sum;
-  EXPECT_NE(masked, model.Loss(batch.inputs, batch.targets, {}, {}).nll_sum);
+  const double masked = model.Loss(batch.inputs, batch.targets, {}, {}, masks).sums[0].sum;
+  EXPECT_NE(masked, model.Loss(batch.inputs, batch.targets, {}, {}).sums[0].sum);
   T5Masks inputs_only = {.inputs = NotPadding(batch.inputs, kPadId)};
-  EXPECT_EQ(model.Loss(batch.inputs, batch.targets, {}, {}, inputs_only).nll_sum,
-            model.Loss(batch.inputs, batch.targets, {}, {}).nll_sum);
+  EXPECT_EQ(model.Loss(batch.inputs, batch.targets, {}, {}, inputs_only).sums[0].sum,
+            model.Loss(batch.inputs, batch.targets, {}, {}).sums[0].sum);
 }
 
 TEST(T5Test, SaysWhatComputesItsAttention) {
@@ -157,10 +155,10 @@ TEST(T5Test, OtherSpecialTokensAreTheConfigurations) {
   config.tokens = {.pad = 5, .end = 6, .decoder_start = 7};
   const T5 model(config, 1, DType::kFloat64);
   const Tensor inputs = TinyIds(2, 6, kVocabulary, 1), targets = Tensor::Full({2, 3}, 5, DType::kInt32);
-  EXPECT_EQ(model.Loss(inputs, targets, {}, {}).tokens, 0);
+  EXPECT_EQ(model.Loss(inputs, targets, {}, {}).sums[0].count, 0);
   targets.data<int32_t>()[0] = 0;
-  const T5Loss loss = model.Loss(inputs, targets, {}, {});
-  EXPECT_EQ(loss.tokens, 1);
+  const LossResult loss = model.Loss(inputs, targets, {}, {});
+  EXPECT_EQ(loss.sums[0].count, 1);
   const Variable encoded = model.Encode(inputs, {});
   const Tensor mask = NotPadding(inputs, 5);
   const Tensor first = model.Logits(model.Decode(encoded, mask, ShiftRight(targets, 7), {})).value();
@@ -176,7 +174,7 @@ TEST_P(T5KindTest, RecomputationGivesTheSameBits) {
   for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
     model.ZeroGrad();
     model.SetActivations(activations);
-    const T5Loss loss = model.Loss(batch.inputs, batch.targets, {}, Training());
+    const LossResult loss = model.Loss(batch.inputs, batch.targets, {}, Training());
     Backward(loss.sum);
     auto& out = bits[activations == Activations::kKeep ? 0 : 1];
     out.push_back(loss.sum.value().ToVector<float>());
@@ -254,13 +252,13 @@ TEST(T5Test, RowsThatPadTheVocabularyAreNoClasses) {
   const Batch batch;
   for (const ClassifierKind classifier : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
     const T5 model(TinyT5("multihead", FeedForwardKind::kRelu, classifier), 1, DType::kFloat64);
-    const double before = model.Loss(batch.inputs, batch.targets, {}, {}).nll_sum;
+    const double before = model.Loss(batch.inputs, batch.targets, {}, {}).sums[0].sum;
     const char* const name = classifier == ClassifierKind::kTied ? "embedding.table" : "classifier.table";
     for (const NamedParameter& parameter : model.Parameters()) {
       if (parameter.name == name) parameter.value.value().Slice(0, kVocabulary, 128).Fill(3);
     }
-    const T5Loss after = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
-    EXPECT_EQ(after.nll_sum, before);
+    const LossResult after = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
+    EXPECT_EQ(after.sums[0].sum, before);
     Backward(after.sum);
     for (const NamedParameter& parameter : model.Parameters()) {
       if (parameter.name != name) continue;
@@ -306,14 +304,12 @@ TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
         z_squares += std::log(z) * std::log(z);
       }
     }
-    const T5Loss evaluated = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, {});
-    const T5Loss trained = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
-    EXPECT_EQ(evaluated.tokens, tokens);
-    EXPECT_EQ(evaluated.tokens, tokens);
-    EXPECT_EQ(evaluated.positions, 21);
-    EXPECT_NEAR(evaluated.nll_sum, nll, 1e-12 * nll);
+    const LossResult evaluated = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, {});
+    const LossResult trained = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
+    EXPECT_EQ(evaluated.sums[0].count, tokens);
+    EXPECT_NEAR(evaluated.sums[0].sum, nll, 1e-12 * nll);
     EXPECT_NEAR(evaluated.sum.value().Item(), nll, 1e-12 * nll);
-    EXPECT_NEAR(trained.nll_sum, nll, 1e-12 * nll);
+    EXPECT_NEAR(trained.sums[0].sum, nll, 1e-12 * nll);
     EXPECT_NEAR(trained.sum.value().Item(), nll + 0.5 * z_squares, 1e-12 * (nll + z_squares));
   }
 }
@@ -358,8 +354,8 @@ TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
     int64_t taken = 0;
     for (int step = 0; step < 5; ++step) {
       const Batch batch;
-      const T5Loss loss = model.Loss(batch.inputs, batch.targets, {}, Training());
-      Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.tokens)));
+      const LossResult loss = model.Loss(batch.inputs, batch.targets, {}, Training());
+      Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.sums[0].count)));
       optimizer.Step(0.01);
       model.ZeroGrad();
       if (step == 1) taken = GetMemoryStats().system_allocations;
