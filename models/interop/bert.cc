@@ -280,8 +280,6 @@ const PublishedForm kPublishedBert = {.model = "bert",
 
 namespace {
 
-using enum Layout;
-
 constexpr PublishedBertNames kAlbertNames = {
     .prefix = "albert.",
     .class_names = "Albert",

@@ -160,10 +160,6 @@ TEST(MatMulTest, SizesThatDifferAreNamed) {
             "matmul: A[5, 7] transposed has k=5, but k=9 in B[9, 3]");
 }
 
-using testing::MessageOf;
-using testing::RandomTensor;
-using testing::Strided;
-
 TEST(NormTest, EqualTheirFormulas) {
   const Tensor x = RandomTensor("x", {3, 5, 7}), scale = RandomTensor("scale", {7}), bias = RandomTensor("bias", {7});
   for (const Tensor& input : {x, Strided(x)}) {

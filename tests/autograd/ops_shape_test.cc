@@ -47,10 +47,6 @@ TEST(ShapeOpsTest, ConcatOfShapesThatDoNotFitIsNamed) {
   EXPECT_EQ(MessageOf([&] { Concat({}, 1); }), "concat: no tensors");
 }
 
-using testing::MessageOf;
-using testing::RandomTensor;
-using testing::Strided;
-
 TEST(EmbeddingTest, LooksUpRows) {
   const Tensor table = Strided(RandomTensor("table", {5, 7}));
   const Tensor ids = Tensor::FromValues<int64_t>({2, 3}, {4, 0, 1, 1, 3, 4});
@@ -125,10 +121,6 @@ TEST(IndexErrorTest, AnIndexOutOfRangeIsNamedWithItsPlace) {
   EXPECT_EQ(MessageOf([&] { Gather(endless, 0, Tensor::Full({1}, 2'999'999'999.0, DType::kInt64)); }),
             "gather: a dimension of 3000000000 is too long to be looked up; at most 2147483648 are");
 }
-
-using testing::MessageOf;
-using testing::RandomTensor;
-using testing::Strided;
 
 // f(accumulated, value) over the dimensions in `dims`, all kept.
 Tensor ReduceByLoops(const Tensor& x, const std::vector<int>& dims, double start, double (*f)(double, double)) {

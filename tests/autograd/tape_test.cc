@@ -338,8 +338,6 @@ TEST(LeafGradientsTest, AResultIsNoLeaf) {
 }
 
 using enum Variable::RequiresGrad;
-using testing::Leaf;
-using testing::MessageOf;
 
 TEST(RecomputeTest, GivesTheSameValueAndGradients) {
   const Tensor values = Tensor::FromValues<double>({2, 3}, {0.1, -0.2, 0.3, 0.4, -0.5, 0.6});
@@ -393,9 +391,6 @@ TEST(RecomputeTest, HoldsNothingOfItsInside) {
   const Variable y = Recompute(probe, {x});
   EXPECT_EQ(watch.use_count(), 1);
 }
-
-using enum Variable::RequiresGrad;
-using testing::MessageOf;
 
 TEST(FiniteCheckTest, TheFirstResultThatIsNotFiniteIsNamedWithItsLayer) {
   const ContextScope check(&OpContext::finite_checks, true);

@@ -14,14 +14,22 @@
 namespace crosstalk {
 namespace adam_test {
 
-NamedParameter Leaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
-  Tensor value = Tensor::Empty(shape, DType::kFloat64);
+NamedParameter LeafOf(DType dtype, const std::string& name, const Shape& shape, const Shape& matrix_shape) {
+  Tensor value = Tensor::Empty(shape, dtype);
   FillNormal(value, {.seed = 21, .stream = StreamId(name)}, 0.0, 1.0);
   return {name, Variable(value, Variable::RequiresGrad::kYes), matrix_shape, true};
 }
 
+NamedParameter Leaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
+  return LeafOf(DType::kFloat64, name, shape, matrix_shape);
+}
+
+NamedParameter FloatLeaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
+  return LeafOf(DType::kFloat32, name, shape, matrix_shape);
+}
+
 Tensor RandomGradient(const NamedParameter& parameter, uint32_t step) {
-  Tensor gradient = Tensor::Empty(parameter.value.shape(), DType::kFloat64);
+  Tensor gradient = Tensor::Empty(parameter.value.shape(), parameter.value.dtype());
   FillNormal(gradient, {.seed = 22, .stream = StreamId(parameter.name), .step = step}, 0.0, 0.3);
   return gradient;
 }
@@ -113,16 +121,8 @@ TEST(AdamWTest, WhatIsNotTrainableHasNoStateAndDoesNotDecay) {
   EXPECT_EQ(parameters[0].value.value().ToVector<double>(), frozen);
 }
 
-NamedParameter FloatLeaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
-  Tensor value = Tensor::Empty(shape, DType::kFloat32);
-  FillNormal(value, {.seed = 21, .stream = StreamId(name)}, 0.0, 1.0);
-  return {name, Variable(value, Variable::RequiresGrad::kYes), matrix_shape, true};
-}
-
 void SetRandomGradient(const NamedParameter& parameter, uint32_t step) {
-  Tensor gradient = Tensor::Empty(parameter.value.shape(), DType::kFloat32);
-  FillNormal(gradient, {.seed = 22, .stream = StreamId(parameter.name), .step = step}, 0.0, 0.3);
-  parameter.value.SetGrad(gradient);
+  parameter.value.SetGrad(RandomGradient(parameter, step));
 }
 
 std::vector<float> Values(const NamedParameter& parameter) { return parameter.value.value().ToVector<float>(); }
