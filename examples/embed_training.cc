@@ -23,12 +23,12 @@ using namespace crosstalk;
 
 namespace {
 
-T5Config SmallModel(int64_t vocabulary) {
-  T5Config config;
+ModelConfig SmallModel(int64_t vocabulary) {
+  ModelConfig config = BaseT5();
   config.vocabulary = vocabulary;
   config.d_model = 64;
   config.d_ff = 128;
-  config.encoder_layers = 1;
+  config.layers = 1;
   config.decoder_layers = 1;
   config.SetAttention(AttentionConfig::TalkingHeads(/*d_model=*/64, /*h_k=*/4, /*h=*/4, /*h_v=*/4, /*d_k=*/16,
                                                     /*d_v=*/16));

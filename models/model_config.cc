@@ -1,6 +1,8 @@
 #include "crosstalk/models/model_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "crosstalk/nn/attention/projections.h"
@@ -62,8 +64,8 @@ const FieldTable<AttentionOptions>& AttentionFields() {
   return table;
 }
 
-const FieldTable<ModelOptions>& ModelFields() {
-  using Config = ModelOptions;
+const FieldTable<ModelConfig>& ModelFields() {
+  using Config = ModelConfig;
   static const FieldTable<Config> table = [] {
     FieldTable<Config> rows = {MakeField("model", &Config::name, {.help = "Kind of model."})};
     rows = Joined(std::move(rows), FieldsOfPart(AttentionFields(), &Config::attention));
@@ -145,73 +147,88 @@ const FieldTable<ModelOptions>& ModelFields() {
                    {.placeholder = "N",
                     .help = "Distance from which all positions share the last bucket.",
                     .range = {1, 1'000'000}}),
-         MakeField("dropout", &Config::dropout,
+         MakeField("dropout", &Config::dropout_rate,
                    {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})});
+    for (Field<Config>& row : rows) row.options.inherited = Inherited::kFixed;
+    for (Field<Config>& row : rows) {
+      // The weights fit any value of these.
+      const MemberId of[] = {MemberOf(&Config::dropout_rate), MemberOf(&Config::mixing_init),
+                             MemberOf(&Config::implementation)};
+      if (std::count(std::begin(of), std::end(of), row.member) > 0) row.options.inherited = Inherited::kUnlessGiven;
+    }
     return Grouped("Model", std::move(rows));
   }();
   return table;
 }
 
-AttentionConfig MakeAttentionLayer(const ModelOptions& options, std::optional<AttentionKind> kind) {
-  AttentionOptions attention = options.attention;
+AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<AttentionKind> kind) {
+  AttentionOptions attention = config.attention;
   if (kind) attention.kind = *kind;
-  AttentionConfig layer = MakeAttentionConfig(attention, options.d_model);
-  if (options.positions == PositionScheme::kRotary) {
-    layer.rotary = options.rotary;
-    layer.rotary_base = options.rotary_base;
+  AttentionConfig layer = MakeAttentionConfig(attention, config.d_model);
+  if (config.positions == PositionScheme::kRotary) {
+    layer.rotary = config.rotary;
+    layer.rotary_base = config.rotary_base;
   } else {
-    const ModelOptions standard;
-    CROSSTALK_CHECK_FIELD(options.rotary == standard.rotary, "rotary", "needs rotary positions");
-    CROSSTALK_CHECK_FIELD(options.rotary_base == standard.rotary_base, "rotary_base", "needs rotary positions");
+    const ModelConfig standard;
+    CROSSTALK_CHECK_FIELD(config.rotary == standard.rotary, "rotary", "needs rotary positions");
+    CROSSTALK_CHECK_FIELD(config.rotary_base == standard.rotary_base, "rotary_base", "needs rotary positions");
   }
-  if (options.attention_scale == AttentionScale::kExplicit && layer.d_k > 0) {
+  if (config.attention_scale == AttentionScale::kExplicit && layer.d_k > 0) {
     layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
   }
-  layer.key_value = options.keys_values;
+  layer.key_value = config.keys_values;
   // Only a layer that has P_l or P_w can start with the identity; that of mta always does.
-  if ((layer.mixing.P_l || layer.mixing.P_w) && !layer.ConvolvesLogits()) layer.mixing_init = options.mixing_init;
-  layer.dropout_rate = options.dropout;
-  layer.implementation = options.implementation;
+  if ((layer.mixing.P_l || layer.mixing.P_w) && !layer.ConvolvesLogits()) layer.mixing_init = config.mixing_init;
+  layer.dropout_rate = config.dropout_rate;
+  layer.implementation = config.implementation;
   layer.Validate();
   return layer;
 }
 
-std::vector<AttentionConfig> MakeAttentionLayers(const ModelOptions& options, int64_t layers) {
+std::vector<AttentionConfig> MakeAttentionLayers(const ModelConfig& config, int64_t layers) {
   std::vector<AttentionConfig> made;
-  for (int64_t i = 0; i < layers && !options.layer_kinds.empty(); ++i) {
-    const auto kind = static_cast<size_t>(i) % options.layer_kinds.size();
-    made.push_back(MakeAttentionLayer(options, options.layer_kinds[kind]));
+  for (int64_t i = 0; i < layers && !config.layer_kinds.empty(); ++i) {
+    const auto kind = static_cast<size_t>(i) % config.layer_kinds.size();
+    made.push_back(MakeAttentionLayer(config, config.layer_kinds[kind]));
   }
   return made;
 }
 
-void ModelConfig::SetFrom(const ModelOptions& options, const Vocabulary& tokenizer) {
-  vocabulary = tokenizer.size;
-  tokens = tokenizer.tokens;
-  d_model = options.d_model;
-  d_ff = options.d_ff;
-  feed_forward = options.feed_forward.value_or(feed_forward);
-  classifier = options.classifier;
-  relative_buckets = options.relative_buckets;
-  relative_attention_max_distance = options.relative_attention_max_distance;
-  dropout_rate = options.dropout;
+std::vector<AttentionConfig*> ModelConfig::AttentionLayers() {
+  std::vector<AttentionConfig*> all = {&encoder_self, &decoder_self, &encoder_decoder};
+  for (auto* const list : {&encoder_self_layers, &decoder_self_layers, &encoder_decoder_layers}) {
+    for (AttentionConfig& layer : *list) all.push_back(&layer);
+  }
+  return all;
 }
 
-void ModelConfig::Describe(ModelOptions& options) const {
-  options.d_model = d_model;
-  options.d_ff = d_ff;
-  options.feed_forward = feed_forward;
-  options.classifier = classifier;
-  options.relative_buckets = relative_buckets;
-  options.relative_attention_max_distance = relative_attention_max_distance;
-  options.dropout = dropout_rate;
+void ModelConfig::SetImplementation(AttentionImplementation one) {
+  for (AttentionConfig* const layer : AttentionLayers()) layer->implementation = one;
+}
+
+void ModelConfig::SetDropout(double rate) {
+  dropout_rate = rate;
+  for (AttentionConfig* const layer : AttentionLayers()) layer->dropout_rate = rate;
+}
+
+void ModelConfig::SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
+                               const AttentionConfig& encoder_decoder_layer) {
+  encoder_self = encoder_self_layer;
+  decoder_self = decoder_self_layer;
+  encoder_decoder = encoder_decoder_layer;
+  encoder_self_layers.clear();
+  decoder_self_layers.clear();
+  encoder_decoder_layers.clear();
+  encoder_self.causality = encoder_decoder.causality = Causality::kNone;
+  decoder_self.causality = Causality::kCausal;
+  SetDropout(dropout_rate);
 }
 
 TransformerConfig ModelConfig::PreNormStack(int64_t layers, const AttentionConfig& self_attention) const {
   return {.layers = layers,
           .self_attention = self_attention,
           .cross_attention = std::nullopt,
-          .feed_forward = {.d_model = d_model, .d_ff = d_ff, .kind = feed_forward, .dropout_rate = dropout_rate},
+          .feed_forward = {.d_model = d_model, .d_ff = d_ff, .kind = activation(), .dropout_rate = dropout_rate},
           .norm = {.kind = NormKind::kRms, .epsilon = norm_epsilon},
           .relative_bias = relative_bias(),
           .dropout_rate = dropout_rate};
@@ -234,18 +251,29 @@ void ModelConfig::Check(std::initializer_list<int32_t SpecialTokens::*> needed) 
 const FieldTable<ModelConfig>& ModelConfigFields() {
   using Config = ModelConfig;
   static const FieldTable<Config> table = {
-      MakeField("vocabulary", &Config::vocabulary, {.of_the_origin = true}), MakeField("d_model", &Config::d_model, {}),
-      MakeField("d_ff", &Config::d_ff, {}), MakeField("feed_forward", &Config::feed_forward, {}),
-      MakeField("classifier", &Config::classifier, {}),
-      MakeField("dropout_rate", &Config::dropout_rate, {.of_the_origin = true}),
+      MakeField("vocabulary", &Config::vocabulary, {}), MakeField("d_model", &Config::d_model, {}),
+      MakeField("d_ff", &Config::d_ff, {}),
+      NeverNull(MakeField("feed_forward", &Config::feed_forward, {}), Name(FeedForwardKind::kRelu)),
+      MakeField("classifier", &Config::classifier, {}), MakeField("dropout_rate", &Config::dropout_rate, {}),
       MakeField("relative_buckets", &Config::relative_buckets, {}),
       // Files of 0.1 have neither this nor the tokens.
       MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance, {.may_be_missing = true}),
-      MakeField("norm_epsilon", &Config::norm_epsilon, {.of_the_origin = true}),
-      MakeObjectField("tokens", &Config::tokens, SpecialTokensFields(),
-                      {.may_be_missing = true, .of_the_origin = true}),
-      MakeField("more_ends", &Config::more_ends, {.only_if_set = true, .of_the_origin = true})};
+      MakeField("norm_epsilon", &Config::norm_epsilon, {}),
+      MakeObjectField("tokens", &Config::tokens, SpecialTokensFields(), {.may_be_missing = true}),
+      MakeField("more_ends", &Config::more_ends, {.only_if_set = true})};
   return table;
+}
+
+Field<ModelConfig> NeverNull(Field<ModelConfig> row, Json open) {
+  row.get = [get = row.get, open](const ModelConfig& config) {
+    Json value = get(config);
+    return value.is_null() ? open : value;
+  };
+  row.set = [set = row.set, key = row.key, type = row.type](ModelConfig& config, const Json& json) {
+    internal::CheckType(key, json, type);
+    set(config, json);
+  };
+  return row;
 }
 
 void CheckLayers(const char* name, int64_t layers) {

@@ -9,6 +9,7 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/model_config.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
@@ -29,12 +30,17 @@ struct ModelType {
   // gives its own others initial values.
   std::vector<const char*> heads;
   Recipe recipe;
-  // Fills in the defaults of options that are the model's own, or follow from others; may be null.
-  void (*resolve)(ModelOptions& options, int64_t input_length);
-  // The model's configuration, validated. Error(kUsage) that names the field at fault.
-  std::unique_ptr<ModelConfig> (*configure)(const ModelOptions& options, const ModelPurpose& purpose);
-  // The same from a file. Error(kData) with `source` for a configuration that is not one of this model.
-  std::unique_ptr<ModelConfig> (*read)(const Json& json, const std::string& source);
+  double norm_epsilon;
+  // Fills in the defaults that are the model's own, or follow from other members and the tokens of an input; may be
+  // null.
+  void (*resolve)(ModelConfig& config, int64_t input_length);
+  // Makes the layers of attention that the options say. Error(kUsage) that names the field at fault.
+  void (*make_layers)(ModelConfig& config);
+  // ModelConfig::Validate.
+  void (*validate)(const ModelConfig& config);
+  // The rows of its file, beside `model`.
+  const FieldTable<ModelConfig>& (*fields)();
+  std::unique_ptr<Model> (*make)(const ModelConfig& config, const Initializer& init);
 };
 
 const std::vector<ModelType>& ModelTypes();
@@ -42,8 +48,12 @@ std::vector<std::string> ModelNames();
 // Error(kUsage) of the field "model" that lists the names, for any other.
 const ModelType& FindModel(std::string_view name);
 
-// Of the model that the JSON's member `model` names. Error(kData) with `source`.
-std::unique_ptr<ModelConfig> ReadModelConfig(const Json& json, const std::string& source);
+// The configuration with nothing left open that is a default. An input has so many tokens.
+void Resolve(ModelConfig& config, int64_t input_length);
+
+// What ModelConfig::ToJson gave, validated. Error(kData) with `source` and the key for what is missing, unknown or
+// cannot be.
+ModelConfig ReadModelConfig(const Json& json, const std::string& source);
 
 // With initial values that are a function of (seed, parameter name).
 std::unique_ptr<Model> MakeModel(const ModelConfig& config, uint64_t seed);

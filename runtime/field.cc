@@ -1,6 +1,7 @@
 #include "crosstalk/runtime/field.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "crosstalk/runtime/text.h"
 
@@ -83,4 +84,16 @@ void CheckType(const std::string& key, const Json& value, FieldType type) {
 }
 
 }  // namespace internal
+Given::Given(Json object) : object_(std::move(object)) {
+  CROSSTALK_CHECK(object_.is_object(), "configuration: must be an object, but is ", Name(object_.type()));
+  read_.resize(object_.AsObject().size());
+}
+
+void Given::CheckAllRead() const {
+  for (size_t i = 0; i < read_.size(); ++i) {
+    const std::string key = Excerpt(object_.AsObject()[i].first);
+    CROSSTALK_CHECK_FIELD(read_[i], key, "is not a key that is known here");
+  }
+}
+
 }  // namespace crosstalk

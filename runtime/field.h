@@ -50,6 +50,10 @@ constexpr FieldRange AtLeast(double low) { return {low, 1099511627776.0}; }
 // Whether a field decides bits of the result: a run can be continued with another value of one that does not.
 enum class AffectsResult { kYes, kNo };
 
+// Whether a run that begins with another's weights has the field's value from that one: unless its user gives another;
+// or always, so that a given one must be the same.
+enum class Inherited { kNo, kUnlessGiven, kFixed };
+
 // The choices of another field of the table with which a field is read; no choices: it is always read.
 struct FieldReaders {
   const char* key = "";  // "optimizer"
@@ -62,6 +66,7 @@ struct FieldOptions {
   std::string help;              // sentences, with the unit
   FieldRange range = {};         // of a number, or of each in a list
   AffectsResult affects_result = AffectsResult::kYes;
+  Inherited inherited = Inherited::kNo;
   std::vector<std::string> choices = {};  // of a string; an enum brings its own
   FieldReaders read_by = {};
   // Set for a row that is added to a table of which files exist: they are read with its default.
@@ -74,8 +79,6 @@ struct FieldOptions {
   std::vector<std::string> not_paths = {};
   // What files of earlier versions call the field.
   const char* former_key = "";
-  // Set for what no option says alone: where the options are those of an origin, it stays as that has it (KeepOrigins).
-  bool of_the_origin = false;
   // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
   // its place, and if it is a list is given once or more.
   const char* names = "";
@@ -116,7 +119,6 @@ struct Field {
   std::function<Json(const Config&)> get;  // null: none
   // Error(kUsage) with the key as its field where the value is of another type, out of range or no choice.
   std::function<void(Config&, const Json&)> set;
-  std::function<void(Config&, const Config&, const Config&)> keep = {};  // KeepOrigins of a part with its own table
 };
 
 template <typename Config>
@@ -315,6 +317,36 @@ const Json* FindValue(const Field<Config>& field, const Json& json) {
   return found;
 }
 
+// What is said of a configuration: an object of JSON, by the keys of its fields. What is not said is as in whatever it
+// is laid over, so that a configuration is its defaults, over these those of an origin, and over these what is given.
+class Given {
+ public:
+  // Error(kUsage) unless it is an object.
+  explicit Given(Json object);
+
+  bool Has(const std::string& key) const { return object_.Find(key) != nullptr; }
+  // `base` with the fields that are given. Error(kUsage) of the field for a value that it does not take.
+  template <typename Config>
+  Config Over(const FieldTable<Config>& table, Config base = {}) const {
+    const Json::Object& members = object_.AsObject();
+    for (const Field<Config>& field : table) {
+      for (size_t i = 0; i < members.size(); ++i) {
+        if (!IsKeyOf(field, members[i].first)) continue;
+        FindValue(field, object_);  // once
+        field.set(base, members[i].second);
+        read_[i] = true;
+      }
+    }
+    return base;
+  }
+  // Error(kUsage) of the first key that no table had so far.
+  void CheckAllRead() const;
+
+ private:
+  Json object_;
+  mutable std::vector<bool> read_;
+};
+
 // Sets what an object of JSON says. Every key of the table must be there, except rows that may be missing, and no
 // other. Error(kUsage) of the field at fault.
 template <typename Config>
@@ -345,18 +377,6 @@ Config FieldsFromJson(const FieldTable<Config>& table, const Json& json, const s
   return config;
 }
 
-// Of the rows that are marked so, those in which `config` is as `before` take the value of `origin`.
-template <typename Config>
-void KeepOrigins(const FieldTable<Config>& table, const Config& origin, const Config& before, Config& config) {
-  for (const Field<Config>& field : table) {
-    if (field.options.of_the_origin) {
-      if (field.get(config) == field.get(before)) field.set(config, field.get(origin));
-    } else if (field.keep) {
-      field.keep(config, origin, before);
-    }
-  }
-}
-
 // A part that is an object of its own in files, with its own table: {"tokens": {"pad": 0, …}}.
 template <typename Config, typename Part>
 Field<Config> MakeObjectField(std::string key, Part Config::*part, const FieldTable<Part>& table,
@@ -379,9 +399,6 @@ Field<Config> MakeObjectField(std::string key, Part Config::*part, const FieldTa
       throw Error(error.kind(), StrCat(begins_with_it ? key + "." : path + ": ", error.what()), path);
     }
     config.*part = std::move(read);
-  };
-  field.keep = [part, &table](Config& config, const Config& origin, const Config& before) {
-    KeepOrigins(table, origin.*part, before.*part, config.*part);
   };
   return field;
 }

@@ -13,176 +13,152 @@
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
+ModelConfig BaseBert() {
+  ModelConfig config;
+  config.name = "bert";
+  config.feed_forward = FeedForwardKind::kGelu;
+  config.positions = PositionScheme::kLearned;
+  config.initial_stddev = 0.02;
+  config.norm_epsilon = 1e-12;
+  return config;
+}
+
 namespace {
 
-using Config = BertConfig;
+using Config = ModelConfig;
+
+// 0 in files where there are none: a text may have any length.
+Field<Config> MaxPositionsField() {
+  Field<Config> row = MakeField("max_positions", &Config::max_positions, {});
+  row.get = [](const Config& config) { return Json(config.max_positions.value_or(0)); };
+  row.set = [](Config& config, const Json& json) {
+    internal::CheckType("max_positions", json, FieldType::kInt);
+    config.max_positions = json.AsInt();
+    if (*config.max_positions == 0) config.max_positions.reset();
+  };
+  return row;
+}
 
 FieldTable<Config> EncoderFields() {
   using Heads = EncoderHeads;
   return {MakeField("layers", &Config::layers, {}),
-          MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
-          MakeAttentionListField("layer_attention", &Config::layer_attention),
+          MakeObjectField("attention", &Config::encoder_self, AttentionConfigFields()),
+          MakeAttentionListField("layer_attention", &Config::encoder_self_layers),
           MakeField("positions", &Config::positions, {}),
-          MakeField("max_positions", &Config::max_positions, {}),
-          MakeField("segments", &Config::segments, {.of_the_origin = true}),
+          MaxPositionsField(),
+          MakeField("segments", &Config::segments, {}),
           MakeNamesField("heads", &Config::heads,
                          {{"pooler", &Heads::pooler},
                           {"sentence", &Heads::sentence},
                           {"multiple-choice", &Heads::multiple_choice},
                           {"masked-lm", &Heads::masked_lm},
-                          {"span", &Heads::span}},
-                         {.of_the_origin = true}),
-          MakeFieldAt<Config>("classes", [](auto& config) -> auto& { return config.heads.classes; },
-                              {.of_the_origin = true}),
-          MakeField("stddev", &Config::stddev, {.of_the_origin = true})};
-}
-
-const FieldTable<Config>& FieldsOf(bool albert) {
-  static const FieldTable<Config> of_bert = Joined(EncoderFields(), FieldsOfBase<Config>(ModelConfigFields()));
-  static const FieldTable<Config> of_albert =
-      Joined(EncoderFields(), Joined({MakeField("embedding_size", &Config::embedding_size, {}),
-                                      MakeField("layer_groups", &Config::layer_groups, {}),
-                                      MakeField("inner_layers", &Config::inner_layers, {})},
-                                     FieldsOfBase<Config>(ModelConfigFields())));
-  return albert ? of_albert : of_bert;
+                          {"span", &Heads::span}}),
+          MakeFieldAt<Config>("classes", [](auto& config) -> auto& { return config.heads.classes; }, {}),
+          NeverNull(MakeField("stddev", &Config::initial_stddev, {}))};
 }
 
 }  // namespace
 
-Json BertConfig::ToJson() const { return ModelJson(FieldsOf(is_albert()), *this); }
+const FieldTable<Config>& BertFields() {
+  static const FieldTable<Config> table = Joined(EncoderFields(), ModelConfigFields());
+  return table;
+}
 
-void BertConfig::Validate() const {
-  Check({&SpecialTokens::pad});
-  CheckLayers("layers", layers);
-  CROSSTALK_CHECK_FIELD(!IsGated(feed_forward), "feed_forward", Name(feed_forward),
+const FieldTable<Config>& AlbertFields() {
+  static const FieldTable<Config> table =
+      Joined(EncoderFields(),
+             FieldTable<Config>{NeverNull(MakeField("embedding_size", &Config::embedding_size, {})),
+                                NeverNull(MakeField("layer_groups", &Config::layer_groups, {})),
+                                NeverNull(MakeField("inner_layers", &Config::inner_layers, {}))},
+             ModelConfigFields());
+  return table;
+}
+
+void ValidateBert(const ModelConfig& config) {
+  config.Check({&SpecialTokens::pad});
+  CheckLayers("layers", config.layers);
+  const FeedForwardKind activation = config.activation();
+  CROSSTALK_CHECK_FIELD(!IsGated(activation), "feed_forward", Name(activation),
                         " is not a form of BERT's: it has no gate");
-  const bool learned = positions == PositionScheme::kLearned;
+  const bool learned = config.positions == PositionScheme::kLearned;
+  const int64_t max_positions = config.max_positions.value_or(0);
   CROSSTALK_CHECK_FIELD(learned ? max_positions >= 1 : max_positions == 0, "max_positions", max_positions,
                         learned ? " is less than 1" : ": only learned positions end anywhere");
-  if (positions == PositionScheme::kRelativeBias) relative_bias().Validate(RelativeDirection::kBidirectional);
-  CROSSTALK_CHECK_FIELD(segments >= 1 && segments <= 1'000'000, "segments", segments, " is not between 1 and 1000000");
-  CROSSTALK_CHECK_FIELD(embedding_width() >= 1, "embedding_size", embedding_width(), " is less than 1");
-  CROSSTALK_CHECK_FIELD(layer_groups >= 0 && layer_groups <= layers, "layer_groups", layer_groups,
-                        " is not between 1 and the ", layers, " layers");
+  if (config.positions == PositionScheme::kRelativeBias) {
+    config.relative_bias().Validate(RelativeDirection::kBidirectional);
+  }
+  CROSSTALK_CHECK_FIELD(config.segments >= 1 && config.segments <= 1'000'000, "segments", config.segments,
+                        " is not between 1 and 1000000");
+  CROSSTALK_CHECK_FIELD(config.embedding_width() >= 1, "embedding_size", config.embedding_width(), " is less than 1");
+  const int64_t groups = config.layer_groups.value_or(1), inner_layers = config.inner_layers.value_or(1);
+  CROSSTALK_CHECK_FIELD(groups >= 1 && groups <= config.layers, "layer_groups", groups, " is not between 1 and the ",
+                        config.layers, " layers");
   CROSSTALK_CHECK_FIELD(inner_layers >= 1 && inner_layers <= kMostLayers, "inner_layers", inner_layers,
                         " is not between 1 and ", kMostLayers);
+  const EncoderHeads& heads = config.heads;
   CROSSTALK_CHECK_FIELD(heads.classes >= 0 && heads.classes <= 1'000'000, "classes", heads.classes,
                         " is not between 0 and 1000000");
   CROSSTALK_CHECK_FIELD(heads.pooler || !(heads.sentence || heads.multiple_choice || heads.classes > 0), "heads",
                         "the heads of sentence, classification and multiple choice read the pooler, which is missing");
-  CROSSTALK_CHECK_FIELD(stddev > 0 && stddev <= 100, "stddev", stddev, " is not in (0, 100]");
-  CheckModelAttention("attention", attention, d_model, Causality::kNone);
-  CheckLayerAttention("layer_attention", layer_attention, num_blocks(), d_model, Causality::kNone);
+  CROSSTALK_CHECK_FIELD(config.stddev() > 0 && config.stddev() <= 100, "stddev", config.stddev(),
+                        " is not in (0, 100]");
+  CheckModelAttention("attention", config.encoder_self, config.d_model, Causality::kNone);
+  CheckLayerAttention("layer_attention", config.encoder_self_layers, config.num_blocks(), config.d_model,
+                      Causality::kNone);
 }
 
-std::vector<AttentionConfig*> BertConfig::AttentionLayers() {
-  std::vector<AttentionConfig*> all = {&attention};
-  for (AttentionConfig& layer : layer_attention) all.push_back(&layer);
-  return all;
-}
-
-std::unique_ptr<Model> BertConfig::Make(const Initializer& init) const { return std::make_unique<Bert>(*this, init); }
-
-void BertConfig::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
-  KeepOrigins(FieldsOf(is_albert()), static_cast<const BertConfig&>(origin), static_cast<const BertConfig&>(before),
-              *this);
-}
-
-void ResolveBert(ModelOptions& options, int64_t input_length) {
-  if (!options.feed_forward) options.feed_forward = FeedForwardKind::kGelu;
-  if (!options.attention_scale) options.attention_scale = AttentionScale::kExplicit;
-  if (!options.initial_stddev) {
-    options.initial_stddev = 0.02 * std::sqrt(std::max(1.0, 768 / static_cast<double>(options.d_model)));
+void ResolveBert(ModelConfig& config, int64_t input_length) {
+  if (!config.feed_forward) config.feed_forward = FeedForwardKind::kGelu;
+  if (!config.attention_scale) config.attention_scale = AttentionScale::kExplicit;
+  if (!config.initial_stddev) {
+    config.initial_stddev = 0.02 * std::sqrt(std::max(1.0, 768 / static_cast<double>(config.d_model)));
   }
-  if (!options.max_positions && options.positions == PositionScheme::kLearned) options.max_positions = input_length;
+  if (!config.max_positions && config.positions == PositionScheme::kLearned) config.max_positions = input_length;
 }
 
-namespace {
-
-// An attention layer as BERT has it.
-void SetForm(double stddev, AttentionConfig& layer) {
-  if (layer.form != AttentionForm::kProjected) return;
-  layer.projection_biases = true;
-  layer.projection_stddev = stddev;
+void ResolveAlbert(ModelConfig& config, int64_t input_length) {
+  if (!config.feed_forward) config.feed_forward = FeedForwardKind::kGeluTanh;
+  if (!config.embedding_size) config.embedding_size = config.d_model;  // the paper's E = H
+  if (!config.layer_groups) config.layer_groups = 1;
+  if (!config.inner_layers) config.inner_layers = 1;
+  ResolveBert(config, input_length);
 }
 
-}  // namespace
-
-BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpose) {
-  BertConfig config;
-  config.SetFrom(options, purpose.vocabulary);
-  config.layers = options.layers;
-  config.stddev = options.initial_stddev.value_or(config.stddev);
-  config.attention = MakeAttentionLayer(options);
-  SetForm(config.stddev, config.attention);
-  config.positions = options.positions;
-  config.max_positions = options.max_positions.value_or(0);
-  CROSSTALK_CHECK_FIELD(config.max_positions == 0 || purpose.input_length <= config.max_positions, "input_length",
-                        purpose.input_length, " tokens are more than max_positions = ", config.max_positions);
-  config.heads = purpose.heads;
-  return config;
-}
-
-void SetLayerKinds(const ModelOptions& options, BertConfig& config) {
-  config.layer_attention = MakeAttentionLayers(options, config.num_blocks());
-  for (AttentionConfig& layer : config.layer_attention) SetForm(config.stddev, layer);
-}
-
-std::unique_ptr<ModelConfig> ConfigureBert(const ModelOptions& options, const ModelPurpose& purpose) {
-  auto config = std::make_unique<BertConfig>(EncoderConfig(options, purpose));
-  SetLayerKinds(options, *config);
-  config->Validate();
-  return config;
-}
-
-std::unique_ptr<ModelConfig> ReadBertConfig(const Json& json, const std::string& source) {
-  const bool albert = JsonReader(json, source).String("model") == "albert";
-  return std::make_unique<BertConfig>(ModelConfigFromJson(FieldsOf(albert), json, source));
-}
-
-void ResolveAlbert(ModelOptions& options, int64_t input_length) {
-  if (!options.feed_forward) options.feed_forward = FeedForwardKind::kGeluTanh;
-  if (!options.embedding_size) options.embedding_size = options.d_model;  // the paper's E = H
-  if (!options.layer_groups) options.layer_groups = 1;
-  if (!options.inner_layers) options.inner_layers = 1;
-  ResolveBert(options, input_length);
-}
-
-std::unique_ptr<ModelConfig> ConfigureAlbert(const ModelOptions& options, const ModelPurpose& purpose) {
-  auto config = std::make_unique<BertConfig>(EncoderConfig(options, purpose));
-  config->embedding_size = options.embedding_size.value_or(options.d_model);
-  config->layer_groups = options.layer_groups.value_or(1);
-  config->inner_layers = options.inner_layers.value_or(1);
-  CROSSTALK_CHECK_FIELD(std::ssize(options.layer_kinds) <= config->num_blocks(), "layer_kinds",
-                        options.layer_kinds.size(), " kinds, but the layers of an ALBERT share ", config->num_blocks(),
-                        config->num_blocks() == 1 ? " block" : " blocks",
+void MakeBertLayers(ModelConfig& config) {
+  CROSSTALK_CHECK_FIELD(!config.is_albert() || std::ssize(config.layer_kinds) <= config.num_blocks(), "layer_kinds",
+                        config.layer_kinds.size(), " kinds, but the layers of an ALBERT share ", config.num_blocks(),
+                        config.num_blocks() == 1 ? " block" : " blocks",
                         "; layer_groups and inner_layers say how many there are");
-  SetLayerKinds(options, *config);
-  config->Validate();
-  return config;
+  config.encoder_self = MakeAttentionLayer(config);
+  config.encoder_self_layers = MakeAttentionLayers(config, config.num_blocks());
+  for (AttentionConfig* const layer : config.AttentionLayers()) {
+    if (layer->form != AttentionForm::kProjected) continue;
+    layer->projection_biases = true;
+    layer->projection_stddev = config.stddev();
+  }
 }
 
 namespace {
 
-const BertConfig& Validated(const BertConfig& config) {
+const ModelConfig& Validated(const ModelConfig& config) {
   config.Validate();
   return config;
 }
 
-NormConfig NormOf(const BertConfig& config) { return {NormKind::kLayer, config.norm_epsilon}; }
+NormConfig NormOf(const ModelConfig& config) { return {NormKind::kLayer, config.norm_epsilon}; }
 
-TransformerConfig EncoderConfig(const BertConfig& config) {
+TransformerConfig EncoderConfig(const ModelConfig& config) {
   return {.layers = config.layers,
-          .groups = config.layer_groups,
-          .inner_layers = config.inner_layers,
-          .self_attention = config.attention,
-          .block_attention = config.layer_attention,
+          .groups = config.layer_groups.value_or(0),
+          .inner_layers = config.inner_layers.value_or(1),
+          .self_attention = config.encoder_self,
+          .block_attention = config.encoder_self_layers,
           .cross_attention = std::nullopt,
           .feed_forward = {.d_model = config.d_model,
                            .d_ff = config.d_ff,
-                           .kind = config.feed_forward,
+                           .kind = config.activation(),
                            .bias = LinearBias::kYes,
-                           .stddev = config.stddev},
+                           .stddev = config.stddev()},
           .norm = NormOf(config),
           .placement = NormPlacement::kPost,
           .final_norm = FinalNorm::kNo,
@@ -215,10 +191,10 @@ Tensor RowsOf(const Tensor& positions, int64_t n) {
 
 }  // namespace
 
-MaskedLmHead::MaskedLmHead(const BertConfig& config, const Child<EmbeddingLayer>& embedding, const Initializer& init)
+MaskedLmHead::MaskedLmHead(const ModelConfig& config, const Child<EmbeddingLayer>& embedding, const Initializer& init)
     : Module(init),
-      activation_(config.feed_forward),
-      dense_(this, "dense", config.d_model, config.embedding_width(), LinearBias::kYes, config.stddev),
+      activation_(config.activation()),
+      dense_(this, "dense", config.d_model, config.embedding_width(), LinearBias::kYes, config.stddev()),
       norm_(this, "norm", config.embedding_width(), NormConfig{NormKind::kLayer, config.norm_epsilon}),
       bias_(AddParameter("bias", {config.vocabulary}, InitialValues::Zeros())),
       decoder_(this, "decoder", config.classifier, config.vocabulary, embedding,
@@ -236,17 +212,17 @@ CrossEntropyResult MaskedLmHead::Loss(const Variable& hidden, const Tensor& targ
   return decoder_->Loss(Transform(hidden), targets, options);
 }
 
-Bert::Bert(const BertConfig& config, const Initializer& init) : Model(init), config_(Validated(config)) {
+Bert::Bert(const ModelConfig& config, const Initializer& init) : Model(init), config_(Validated(config)) {
   const int64_t d = config.d_model, width = config.embedding_width();
-  const InitialValues values = InitialValues::TruncatedNormal(config.stddev);
+  const InitialValues values = InitialValues::TruncatedNormal(config.stddev());
   embedding_ = {this, "embedding", PaddedVocabulary(config.vocabulary), width, values, config.tokens.pad};
   if (config.positions == PositionScheme::kLearned) {
-    positions_ = {this, "positions", config.max_positions, width, values};
+    positions_ = {this, "positions", *config.max_positions, width, values};
   }
   segments_ = {this, "segments", config.segments, width, values, std::nullopt};
   embedding_norm_ = {this, "embedding_norm", width, NormOf(config)};
   const auto dense = [&](const char* name, int64_t d_in, int64_t d_out) {
-    return Child<Linear>(this, name, d_in, d_out, LinearBias::kYes, config.stddev);
+    return Child<Linear>(this, name, d_in, d_out, LinearBias::kYes, config.stddev());
   };
   if (config.is_albert()) embedding_projection_ = dense("embedding_projection", width, d);
   encoder_ = {this, "encoder", EncoderConfig(config)};
@@ -261,9 +237,8 @@ Bert::Bert(const BertConfig& config, const Initializer& init) : Model(init), con
 
 std::string Bert::Describe() const {
   if (!config_.is_albert()) return StrCat("BERT, ", config_.layers, " layers");
-  const int64_t groups = config_.layer_groups;
-  return StrCat("ALBERT, ", config_.layers, " layers in ", groups == 0 ? config_.layers : groups,
-                groups == 1 ? " group" : " groups");
+  const int64_t groups = config_.layer_groups.value_or(config_.layers);
+  return StrCat("ALBERT, ", config_.layers, " layers in ", groups, groups == 1 ? " group" : " groups");
 }
 
 Variable Bert::Embed(const Tensor& ids, const Tensor& segments, const ForwardContext& context) const {
@@ -274,7 +249,7 @@ Variable Bert::Embed(const Tensor& ids, const Tensor& segments, const ForwardCon
   CheckIds("segments", kinds, ids.shape());
   x = Add(x, segments_->Forward(kinds));
   if (positions_) {
-    CROSSTALK_CHECK(n <= config_.max_positions, "BERT: ", n, " tokens are more than its ", config_.max_positions,
+    CROSSTALK_CHECK(n <= *config_.max_positions, "BERT: ", n, " tokens are more than its ", *config_.max_positions,
                     " positions");
     x = Add(x, positions_->Forward(n));
   }

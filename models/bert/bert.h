@@ -21,48 +21,20 @@
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// BertConfig: the dimensions and options that define a BERT or an ALBERT.
-
 // An ALBERT is a BERT with an embedding size of its own and layers that share blocks.
-struct BertConfig : ModelConfig {
-  BertConfig() {
-    feed_forward = FeedForwardKind::kGelu;  // the activation of the masked-LM head too
-    norm_epsilon = 1e-12;
-  }
 
-  int64_t layers = 0;
-  AttentionConfig attention;  // of every layer
-  // Of each block its own, where they differ; blocks as TransformerConfig has them.
-  std::vector<AttentionConfig> layer_attention;
-  PositionScheme positions = PositionScheme::kLearned;
-  int64_t max_positions = 0;  // rows of the learned positions; 0 without them: a text may have any length
-  int64_t segments = 2;       // kinds of segments: sentence A, sentence B
-  EncoderHeads heads;
-  double stddev = 0.02;  // of the initial weights, truncated normal
-  // ALBERT: the width E of the embeddings, which a dense layer takes to d_model. BERT: none.
-  std::optional<int64_t> embedding_size;
-  int64_t layer_groups = 0;  // as TransformerConfig::groups
-  int64_t inner_layers = 1;
-  // Of the tokens pad is used. classifier: of the masked-LM head.
+// A BERT without sizes and attention, as published else: GELU, learned positions. Of the tokens pad is used;
+// `classifier` is that of the masked-LM head, and `feed_forward` its activation too.
+ModelConfig BaseBert();
 
-  bool is_albert() const { return embedding_size.has_value(); }
-  int64_t embedding_width() const { return embedding_size.value_or(d_model); }
-  int64_t num_blocks() const { return (layer_groups == 0 ? layers : layer_groups) * inner_layers; }
-
-  const char* model() const override { return is_albert() ? "albert" : "bert"; }
-  Json ToJson() const override;
-  void Validate() const override;
-  std::unique_ptr<Model> Make(const Initializer& init) const override;
-  std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<BertConfig>(*this); }
-  std::vector<AttentionConfig*> AttentionLayers() override;
-  void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
-};
+// Rows of the registry of both.
+void MakeBertLayers(ModelConfig& config);
+void ValidateBert(const ModelConfig& config);
 
 // As published: GELU, explicit scale, clipping at norm 1, no z-loss.
 inline constexpr Recipe kBertRecipe = {.optimizer = OptimizerKind::kAdamW,
@@ -71,15 +43,8 @@ inline constexpr Recipe kBertRecipe = {.optimizer = OptimizerKind::kAdamW,
                                        .z_loss = 0,
                                        .masking = Masking::kTokens,
                                        .sentence_task = SentenceTask::kNextSentence};
-void ResolveBert(ModelOptions& options, int64_t input_length);
-std::unique_ptr<ModelConfig> ConfigureBert(const ModelOptions& options, const ModelPurpose& purpose);
-// Of either: the member `model` says which.
-std::unique_ptr<ModelConfig> ReadBertConfig(const Json& json, const std::string& source);
-
-// Of both: all but what ALBERT has beside it and layers of their own, not validated.
-BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpose);
-// Gives each block the attention that layer_kinds says. Call it once the number of blocks stands.
-void SetLayerKinds(const ModelOptions& options, BertConfig& config);
+void ResolveBert(ModelConfig& config, int64_t input_length);
+const FieldTable<ModelConfig>& BertFields();
 
 }  // namespace crosstalk
 
@@ -96,8 +61,8 @@ inline constexpr Recipe kAlbertRecipe = {.optimizer = OptimizerKind::kLamb,
                                          .masking = Masking::kNgrams,
                                          .sentence_task = SentenceTask::kSentenceOrder};
 // BERT's, but with tanh GELU, and one block for all layers.
-void ResolveAlbert(ModelOptions& options, int64_t input_length);
-std::unique_ptr<ModelConfig> ConfigureAlbert(const ModelOptions& options, const ModelPurpose& purpose);
+void ResolveAlbert(ModelConfig& config, int64_t input_length);
+const FieldTable<ModelConfig>& AlbertFields();
 
 }  // namespace crosstalk
 
@@ -107,7 +72,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // dense[d_model, E], norm[E], bias[vocabulary]; untied: decoder.table[rows of the embedding, E].
 class MaskedLmHead : public Module {
  public:
-  MaskedLmHead(const BertConfig& config, const Child<EmbeddingLayer>& embedding, const Initializer& init);
+  MaskedLmHead(const ModelConfig& config, const Child<EmbeddingLayer>& embedding, const Initializer& init);
 
   // hidden[…, d_model] → logits[…, vocabulary].
   Variable Logits(const Variable& hidden) const;
@@ -141,15 +106,15 @@ class MaskedLmHead : public Module {
 class Bert : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
-  Bert(const BertConfig& config, uint64_t seed, DType dtype = DType::kFloat32)
+  Bert(const ModelConfig& config, uint64_t seed, DType dtype = DType::kFloat32)
       : Bert(config, Initializer(seed, dtype)) {}
-  Bert(const BertConfig& config, const Initializer& init);
+  Bert(const ModelConfig& config, const Initializer& init);
 
-  const BertConfig& config() const override { return config_; }
+  const ModelConfig& config() const override { return config_; }
 
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override {
-    return PlacesOf("self-attention", config_.attention, config_.layer_attention);
+    return PlacesOf("self-attention", config_.encoder_self, config_.encoder_self_layers);
   }
   void SetActivations(Activations activations) override { encoder_->SetActivations(activations); }
 
@@ -192,7 +157,7 @@ class Bert : public Model {
   // The input of a task's head on the pooled output.
   Variable Pooled(const Hidden& hidden, const ForwardContext& context) const;
 
-  BertConfig config_;
+  ModelConfig config_;
   Child<EmbeddingLayer> embedding_;
   Child<LearnedPositions> positions_;  // none with a relative bias
   Child<EmbeddingLayer> segments_;

@@ -28,15 +28,15 @@ struct Inputs {
   int64_t choices = 1;  // rows an example
 };
 
-Inputs ReadInputs(const Batch& inputs, const BertConfig& config) {
+Inputs ReadInputs(const Batch& inputs, const ModelConfig& config) {
   // A choice is a row of its own.
   const int rank = inputs.Get("input_ids").rank() == 3 && config.heads.multiple_choice ? 3 : 2;
   Inputs read;
   read.ids = RequiredInputIds(inputs, rank, config.vocabulary);
   const Shape given = read.ids.shape();
   const int64_t n = given[rank - 1];
-  CROSSTALK_CHECK(config.max_positions == 0 || n <= config.max_positions, "input_ids: ", given, " are ", n,
-                  " tokens, more than the model's ", config.max_positions, " positions");
+  CROSSTALK_CHECK(!config.max_positions || n <= *config.max_positions, "input_ids: ", given, " are ", n,
+                  " tokens, more than the model's ", *config.max_positions, " positions");
   read.examples = given[0];
   read.choices = rank == 3 ? given[1] : 1;
   read.segments = InputIds(inputs, "token_type_ids", rank, {0, config.segments - 1});

@@ -152,24 +152,22 @@ EncoderHeads ReadHeads(const PublishedConfig& config, const PublishedBertNames& 
   return heads;
 }
 
-std::unique_ptr<ModelConfig> ReadBert(const PublishedConfig& config) {
-  BertConfig model;
+ModelConfig ReadBert(const PublishedConfig& config) {
+  ModelConfig model = BaseBert();
   model.vocabulary = 30522;
   model.d_model = 768;
   model.d_ff = 3072;
   model.layers = 12;
   ReadPublishedBert(config, kBertNames, 12, 0.1, "gelu", &model);
-  return std::make_unique<BertConfig>(model);
+  return model;
 }
 
-Json WriteBert(const ModelConfig& model) {
-  return WritePublishedBert(static_cast<const BertConfig&>(model), kBertNames);
-}
+Json WriteBert(const ModelConfig& model) { return WritePublishedBert(model, kBertNames); }
 
 }  // namespace
 
 void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& names, int64_t attention_heads,
-                       double dropout, const char* activation, BertConfig* model) {
+                       double dropout, const char* activation, ModelConfig* model) {
   config.MustBe("is_decoder", false);
   config.MustBe("add_cross_attention", false);
   config.MustBe("is_encoder_decoder", false);
@@ -195,14 +193,14 @@ void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& 
   const std::string prefix = names.prefix;
   model->max_positions = config.Size("max_position_embeddings", 512);
   config.CheckShape("max_position_embeddings", prefix + "embeddings.position_embeddings.weight",
-                    {model->max_positions, model->embedding_width()});
+                    {*model->max_positions, model->embedding_width()});
   model->segments = config.Size("type_vocab_size", 2);
   config.CheckShape("type_vocab_size", prefix + "embeddings.token_type_embeddings.weight",
                     {model->segments, model->embedding_width()});
   model->positions = PositionScheme::kLearned;
   model->feed_forward = ReadActivation(config, activation);
   model->norm_epsilon = config.Double("layer_norm_eps", 1e-12, 1e-30, 1);
-  model->stddev = std::max(1e-6, config.Double("initializer_range", 0.02, 0, 100));
+  model->initial_stddev = std::max(1e-6, config.Double("initializer_range", 0.02, 0, 100));
   model->classifier = tied ? ClassifierKind::kTied : ClassifierKind::kUntied;
   model->tokens = {.pad = config.Token("pad_token_id", 0, model->vocabulary),
                    .end = kNoToken,
@@ -210,14 +208,14 @@ void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& 
                    .decoder_start = kNoToken};
   model->heads = ReadHeads(config, names, model->d_model);
   model->dropout_rate = config.Double("hidden_dropout_prob", dropout, 0, 0.99);
-  model->attention = AttentionConfig::MultiHead(model->d_model, heads, model->d_model / heads);
-  model->attention.projection_biases = true;
-  model->attention.projection_stddev = model->stddev;
-  model->attention.scale = 1.0 / std::sqrt(static_cast<double>(model->d_model / heads));
-  model->attention.dropout_rate = config.Double("attention_probs_dropout_prob", dropout, 0, 0.99);
+  model->encoder_self = AttentionConfig::MultiHead(model->d_model, heads, model->d_model / heads);
+  model->encoder_self.projection_biases = true;
+  model->encoder_self.projection_stddev = model->stddev();
+  model->encoder_self.scale = 1.0 / std::sqrt(static_cast<double>(model->d_model / heads));
+  model->encoder_self.dropout_rate = config.Double("attention_probs_dropout_prob", dropout, 0, 0.99);
 }
 
-Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names) {
+Json WritePublishedBert(const ModelConfig& model, const PublishedBertNames& names) {
   const EncoderHeads& heads = model.heads;
   const char* const end = heads.multiple_choice ? "ForMultipleChoice"
                           : heads.classes > 0   ? "ForSequenceClassification"
@@ -228,16 +226,16 @@ Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names
   // Other positions than learned ones have no published name; ours is one that readers refuse.
   const bool learned = model.positions == PositionScheme::kLearned;
   Json json = Json::MakeObject({{"architectures", Json::MakeArray({StrCat(names.class_names, end)})},
-                                {"attention_probs_dropout_prob", model.attention.dropout_rate},
-                                {"hidden_act", ActivationName(model.feed_forward)},
+                                {"attention_probs_dropout_prob", model.encoder_self.dropout_rate},
+                                {"hidden_act", ActivationName(model.activation())},
                                 {"hidden_dropout_prob", model.dropout_rate},
                                 {"hidden_size", model.d_model},
-                                {"initializer_range", model.stddev},
+                                {"initializer_range", model.stddev()},
                                 {"intermediate_size", model.d_ff},
                                 {"layer_norm_eps", model.norm_epsilon},
-                                {"max_position_embeddings", model.max_positions},
+                                {"max_position_embeddings", model.max_positions.value_or(0)},
                                 {"model_type", model.is_albert() ? "albert" : "bert"},
-                                {"num_attention_heads", model.attention.h},
+                                {"num_attention_heads", model.encoder_self.h},
                                 {"num_hidden_layers", model.layers},
                                 {"pad_token_id", model.tokens.pad},
                                 {"position_embedding_type", learned ? "absolute" : Name(model.positions)},
@@ -252,21 +250,6 @@ Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names
   return json;
 }
 
-void DescribePublishedBert(const ModelConfig& described, TrainingConfig& config) {
-  const auto& model = static_cast<const BertConfig&>(described);
-  model.Describe(config.model);
-  config.model.layers = model.layers;
-  config.model.positions = model.positions;
-  if (model.positions == PositionScheme::kLearned) {
-    config.model.max_positions = model.max_positions;
-    config.objective.input_length = std::min(config.objective.input_length, model.max_positions);
-  }
-  if (!model.is_albert()) return;
-  config.model.embedding_size = model.embedding_size;
-  config.model.layer_groups = model.layer_groups;
-  config.model.inner_layers = model.inner_layers;
-}
-
 const PublishedForm kPublishedBert = {.model = "bert",
                                       .model_type = "bert",
                                       .tensors = kBertTensors,
@@ -274,9 +257,7 @@ const PublishedForm kPublishedBert = {.model = "bert",
                                       .prefix = "bert.",
                                       .aliases = kBertAliases,
                                       .read = ReadBert,
-                                      .write = WriteBert,
-                                      .describe = DescribePublishedBert,
-                                      .inner_layers = nullptr};
+                                      .write = WriteBert};
 
 namespace {
 
@@ -339,8 +320,9 @@ constexpr PublishedTensor kAlbertTensors[] = {
 
 constexpr const char* kAlbertWithoutEffect[] = {"albert.embeddings.position_ids", "albert.embeddings.token_type_ids"};
 
-std::unique_ptr<ModelConfig> ReadAlbert(const PublishedConfig& config) {
-  BertConfig model;
+ModelConfig ReadAlbert(const PublishedConfig& config) {
+  ModelConfig model = BaseBert();
+  model.name = "albert";
   model.vocabulary = 30000;
   model.d_model = 4096;
   model.d_ff = 16384;
@@ -352,18 +334,15 @@ std::unique_ptr<ModelConfig> ReadAlbert(const PublishedConfig& config) {
   ReadPublishedBert(config, kAlbertNames, 64, 0.0, "gelu_new", &model);
   model.layer_groups = config.Int("num_hidden_groups", 1, 1, model.layers);
   model.inner_layers = config.Int("inner_group_num", 1, 1, kMostLayers);
-  return std::make_unique<BertConfig>(model);
+  return model;
 }
 
-Json WriteAlbert(const ModelConfig& written) {
-  const auto& model = static_cast<const BertConfig&>(written);
+Json WriteAlbert(const ModelConfig& model) {
   return WritePublishedBert(model, kAlbertNames)
       .Set("embedding_size", model.embedding_width())
-      .Set("inner_group_num", model.inner_layers)
-      .Set("num_hidden_groups", model.layer_groups == 0 ? model.layers : model.layer_groups);
+      .Set("inner_group_num", model.inner_layers.value_or(1))
+      .Set("num_hidden_groups", model.layer_groups.value_or(model.layers));
 }
-
-int64_t InnerLayersOfAlbert(const ModelConfig& model) { return static_cast<const BertConfig&>(model).inner_layers; }
 
 }  // namespace
 
@@ -374,8 +353,6 @@ const PublishedForm kPublishedAlbert = {.model = "albert",
                                         .prefix = "albert.",
                                         .aliases = {},
                                         .read = ReadAlbert,
-                                        .write = WriteAlbert,
-                                        .describe = DescribePublishedBert,
-                                        .inner_layers = InnerLayersOfAlbert};
+                                        .write = WriteAlbert};
 
 }  // namespace crosstalk

@@ -46,8 +46,8 @@ std::string ConfigText(const AnyModel& any, const PublishedRecord* record, const
 ExportResult ExportModel(const AnyModel& any, const std::string& out, const ExportOptions& options) {
   CheckNewDirectory(out);
   if (options.format == PublishedFormat::kMesh) return ExportMesh(any, out, options);
-  const PublishedForm* const found = any.form == nullptr ? nullptr : FormOf(any.model->config().model());
-  CROSSTALK_CHECK(found != nullptr, any.source, ": is a model of the kind ", Quoted(any.model->config().model()),
+  const PublishedForm* const found = any.form == nullptr ? nullptr : FormOf(any.model->config().name);
+  CROSSTALK_CHECK(found != nullptr, any.source, ": is a model of the kind ", Quoted(any.model->config().name),
                   ", which has no published form");
   const PublishedForm& form = *found;
   const PublishedRecord* const record = RecordOf(any, options.format);
@@ -77,7 +77,7 @@ ExportResult ExportModel(const AnyModel& any, const std::string& out, const Expo
   }
   WriteExportFile(folder, out, kHfWeightsName,
                   [&](FileWriter& file) { WriteSafetensors(file, weights.tensors, metadata, weights.halves); });
-  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, form, HuggingFaceFolder(folder));
+  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, HuggingFaceFolder(folder));
   ThrowIfStopped(options.stop);
   transaction.Commit();
   return result;
@@ -239,7 +239,7 @@ std::vector<std::string> NotPublishable(const Model& model, const PublishedForm&
   }
   const Json config = form.write(model.config());
   try {
-    AddDifferences("", model.config().ToJson(), form.read(PublishedConfig(config, form.config_name, shapes))->ToJson(),
+    AddDifferences("", model.config().ToJson(), form.read(PublishedConfig(config, form.config_name, shapes)).ToJson(),
                    &lines);
   } catch (const Error& error) {
     lines.push_back(error.what());
@@ -274,9 +274,9 @@ std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format
   return files;
 }
 
-void CheckWrittenTokenizer(const AnyModel& any, const PublishedForm& form, const PublishedFolder& folder) {
+void CheckWrittenTokenizer(const AnyModel& any, const PublishedFolder& folder) {
   std::vector<std::string> remarks;
-  const std::unique_ptr<Tokenizer> written = PublishedTokenizer(folder, *any.model, form, &remarks);
+  const std::unique_ptr<Tokenizer> written = PublishedTokenizer(folder, *any.model, &remarks);
   const std::string difference =
       written == nullptr ? Join(remarks, "; ") : TokenizerDifference(*any.tokenizer, *written);
   if (!difference.empty()) {

@@ -82,7 +82,7 @@ bool SameConfiguration(const Json& ours, const Json& theirs);
 std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format, ExportResult* result);
 
 // Whoever reads the folder must read text as the model does: else Error(kFailure).
-void CheckWrittenTokenizer(const AnyModel& any, const PublishedForm& form, const PublishedFolder& folder);
+void CheckWrittenTokenizer(const AnyModel& any, const PublishedFolder& folder);
 
 // Writes `name` into a folder that messages call `out`.
 void WriteExportFile(const std::string& folder, const std::string& out, const std::string& name,

@@ -62,27 +62,37 @@ void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& model, const 
   check("eos_token_id", ours.end, theirs.end);
 }
 
-// The fields of the layers, where they can say it. A bilinear layer has nothing that they would say of the others.
-void DescribeAttention(const std::vector<AttentionPlace>& places, ModelOptions& options) {
+// The options of its attention, where they can say it: those of the first layer that has projections, for a bilinear
+// layer has nothing that they would say of the others.
+void DescribeAttention(const std::vector<AttentionPlace>& places, ModelConfig& model) {
   const auto projected = std::find_if(places.begin(), places.end(), [](const AttentionPlace& place) {
     return place.config.form == AttentionForm::kProjected;
   });
   const AttentionConfig& layer = projected == places.end() ? places.front().config : projected->config;
-  options.attention = OptionsOf(layer);
-  options.attention_scale = layer.scale == 1.0 ? AttentionScale::kFolded : AttentionScale::kExplicit;
-  options.keys_values = layer.key_value;
-  options.mixing_init = layer.mixing_init;
-  options.implementation = layer.implementation;
+  model.attention = OptionsOf(layer);
+  model.attention_scale = layer.scale == 1.0 ? AttentionScale::kFolded : AttentionScale::kExplicit;
+  model.keys_values = layer.key_value;
+  model.mixing_init = layer.mixing_init;
+  model.implementation = layer.implementation;
+  if (model.name != "t5") return;
+  const auto describe = [&model](const AttentionConfig& place, std::optional<AttentionKind>* kind) {
+    if (const AttentionKind own = OptionsOf(place).kind; own != model.attention.kind) *kind = own;
+  };
+  describe(model.encoder_self, &model.encoder_self_kind);
+  describe(model.decoder_self, &model.decoder_self_kind);
+  describe(model.encoder_decoder, &model.encoder_decoder_kind);
 }
 
-TrainingConfig DescribeTraining(const Model& published, const PublishedForm& form) {
-  const ModelConfig& model = published.config();
+TrainingConfig DescribeTraining(const Model& published) {
   TrainingConfig config;
-  config.model.name = model.model();
+  config.model = published.config();
   DescribeAttention(published.AttentionPlaces(), config.model);
-  form.describe(model, config);
+  // That is of new weights: the default.
+  config.model.initial_stddev.reset();
+  int64_t& input_length = config.objective.input_length;
+  input_length = std::min(input_length, config.model.max_positions.value_or(input_length));
   const int64_t sentinels = ObjectiveOf(config).tokenizer.sentinels;
-  config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, model.vocabulary - sentinels);
+  config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, config.model.vocabulary - sentinels);
   return *ResolvedConfig(config);
 }
 
@@ -94,7 +104,7 @@ int SentinelsOf(const PublishedFolder& folder, const TrainingConfig& config) {
 std::unique_ptr<Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
                                         std::vector<std::string>* remarks) {
   try {
-    return PublishedTokenizer(folder, *published.model, *published.form, remarks);
+    return PublishedTokenizer(folder, *published.model, remarks);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     FailField(ErrorKind::kData, "tokenizer", error.what(), "; \"", kNoTokenizer, "\" leaves it out");
@@ -157,7 +167,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   result.remarks.insert(result.remarks.end(), published.remarks.begin(), published.remarks.end());
   result.description = published.model->Describe();
   result.parameters = published.model->NumParameters();
-  const TrainingConfig training = DescribeTraining(*published.model, *published.form);
+  const TrainingConfig training = DescribeTraining(*published.model);
   std::vector<KeptFile> kept = CompanionsOf(folder);
   std::unique_ptr<Tokenizer> tokenizer;
   if (options.tokenizer.empty()) {
@@ -183,14 +193,14 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 }
 
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
-                                              const PublishedForm& form, std::vector<std::string>* remarks) {
+                                              std::vector<std::string>* remarks) {
   if (!HoldsTokenizer(folder.path())) {
     remarks->push_back(
         StrCat(folder.path(), ": has no tokenizer; the model computes on ids, but reads and writes no text"));
     return nullptr;
   }
   std::unique_ptr<Tokenizer> tokenizer =
-      OpenTokenizer(folder.path(), SentinelsOf(folder, DescribeTraining(model, form)), remarks);
+      OpenTokenizer(folder.path(), SentinelsOf(folder, DescribeTraining(model)), remarks);
   CheckTokenizer(*tokenizer, model.config(), folder);
   return tokenizer;
 }
@@ -233,7 +243,7 @@ AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& opt
   any.model = std::move(trained.model);
   any.imported = ReadImportedFiles(checkpoint);
   any.form =
-      FormOf(any.model->config().model(), any.imported ? any.imported->record.format : PublishedFormat::kHuggingFace);
+      FormOf(any.model->config().name, any.imported ? any.imported->record.format : PublishedFormat::kHuggingFace);
   any.step = checkpoint.step;
   any.tokenizer = std::move(trained.tokenizer);
   any.source = checkpoint.path;
@@ -287,7 +297,7 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const AnyModel& any, const std::str
                                              std::vector<std::string>* remarks) {
   if (any.tokenizer != nullptr || any.form == nullptr || !IsPublished(path)) return any.tokenizer;
   try {
-    return PublishedTokenizer(*OpenPublishedFolder(path), *any.model, *any.form, remarks);
+    return PublishedTokenizer(*OpenPublishedFolder(path), *any.model, remarks);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     remarks->push_back(StrCat("its tokenizer cannot be read: ", error.what(),

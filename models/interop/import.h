@@ -43,7 +43,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 // The tokenizer of a published model's folder; null, with a remark, where it has none. Error(kData) where it cannot be
 // read, or its ids are not the model's.
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
-                                              const PublishedForm& form, std::vector<std::string>* remarks);
+                                              std::vector<std::string>* remarks);
 
 // An imported checkpoint's copy of the published files; nothing in a checkpoint that is not imported.
 struct KeptFile {

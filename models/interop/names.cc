@@ -92,7 +92,7 @@ std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_lay
 }
 
 PublishedNames::PublishedNames(const PublishedForm& form, const ModelConfig* model)
-    : form_(&form), inner_layers_(model == nullptr || form.inner_layers == nullptr ? 1 : form.inner_layers(*model)) {
+    : form_(&form), inner_layers_(model == nullptr ? 1 : model->inner_layers.value_or(1)) {
   for (const PublishedTensor& row : form.tensors) {
     if (model == nullptr || form.has_row == nullptr || form.has_row(row, *model)) rows_.push_back(row);
   }

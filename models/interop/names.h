@@ -73,14 +73,9 @@ struct PublishedForm {
   std::span<const PublishedAlias> aliases;
 
   // Our configuration. Error(kData) names the key for what cannot be computed or does not fit the tensors.
-  std::unique_ptr<ModelConfig> (*read)(const PublishedConfig& config);
+  ModelConfig (*read)(const PublishedConfig& config);
   // Theirs: the members that it decides, and `architectures`. Fields without a published form are left out.
   Json (*write)(const ModelConfig& model);
-  // The fields of a training configuration that say what the model is. Those of its attention are there, as the first
-  // layer that has projections would have them.
-  void (*describe)(const ModelConfig& model, TrainingConfig& config);
-  // n of {g} and {j}; null: 1.
-  int64_t (*inner_layers)(const ModelConfig& model);
   // Whether a row is the model's, where names depend on its configuration; null: all rows are.
   bool (*has_row)(const PublishedTensor& row, const ModelConfig& model) = nullptr;
   const char* config_name = "config.json";  // the file of its configuration, for errors
@@ -163,9 +158,8 @@ struct PublishedBertNames {
 
 // Common fields of their configurations; d_model, d_ff, layers and heads by the defaults that `model` comes with.
 void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& names, int64_t attention_heads,
-                       double dropout, const char* activation, BertConfig* model);
-Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names);
-void DescribePublishedBert(const ModelConfig& model, TrainingConfig& config);
+                       double dropout, const char* activation, ModelConfig* model);
+Json WritePublishedBert(const ModelConfig& model, const PublishedBertNames& names);
 
 // ALBERT as its publishers' framework has it.
 
@@ -174,9 +168,6 @@ extern const PublishedForm kPublishedAlbert;
 // T5 as its publishers' framework has it.
 
 extern const PublishedForm kPublishedT5;
-
-// PublishedForm::describe of every form of a T5.
-void DescribeT5(const ModelConfig& described, TrainingConfig& config);
 
 // T5 as its authors' framework, Mesh TensorFlow, has it: T5 1.0 and 1.1, and talking heads with every head projection.
 

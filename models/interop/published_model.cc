@@ -165,9 +165,9 @@ void RemarkOnGeneration(const Json& generation, const std::string& path, std::ve
 }
 
 // Ours, as config.json says it: by the publishers' keys, or in our own words.
-std::unique_ptr<ModelConfig> ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form,
-                                               const std::map<std::string, std::string>& originals,
-                                               FolderTensors& tensors, std::vector<std::string>* remarks) {
+ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form,
+                              const std::map<std::string, std::string>& originals, FolderTensors& tensors,
+                              std::vector<std::string>* remarks) {
   const std::string source = folder.ConfigPath();
   if (const Json* own = folder.config().Find(kExtensionKey)) {
     const JsonReader reader(*own, source + ": " + kExtensionKey);
@@ -220,13 +220,13 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
       UsualNames(folder, PublishedNames(form, nullptr), &result.remarks);
   FolderTensors tensors(folder, originals);
   try {
-    const std::unique_ptr<ModelConfig> config = ReadConfiguration(folder, form, originals, tensors, &result.remarks);
-    const PublishedNames names(form, config.get());
-    if (options.attention) AddMixing(*options.attention, *config);
-    if (options.implementation) config->SetImplementation(*options.implementation);
+    ModelConfig config = ReadConfiguration(folder, form, originals, tensors, &result.remarks);
+    const PublishedNames names(form, &config);
+    if (options.attention) AddMixing(*options.attention, config);
+    if (options.implementation) config.SetImplementation(*options.implementation);
     const auto parameters =
         std::make_shared<PublishedParameters>(folder, names, std::move(tensors.Get()), options.attention.has_value());
-    result.model = config->Make(Initializer(parameters, options.dtype));
+    result.model = config.Make(Initializer(parameters, options.dtype));
     for (const NamedTensor& kept : parameters->CheckRest()) {
       result.record.without_effect.push_back({originals.at(kept.name), kept.tensor});
     }

@@ -89,10 +89,10 @@ LogitScale ReadLogitScale(const PublishedConfig& config, bool tied) {
   return scales == tied ? LogitScale::kIfTied : scales ? LogitScale::kAlways : LogitScale::kNever;
 }
 
-std::unique_ptr<ModelConfig> ReadT5(const PublishedConfig& config) {
+ModelConfig ReadT5(const PublishedConfig& config) {
   const bool has_decoder = HasDecoder(config);
   if (has_decoder) config.MustBe("is_encoder_decoder", true);
-  T5Config model;
+  ModelConfig model = BaseT5();
   model.vocabulary = config.Int("vocab_size", 32128, 2, 1 << 24);
   model.d_model = config.Size("d_model", 512);
   const char* const embedding = config.FirstTensor(
@@ -102,8 +102,8 @@ std::unique_ptr<ModelConfig> ReadT5(const PublishedConfig& config) {
   const int64_t heads = config.Size("num_heads", 8), d_kv = config.Size("d_kv", 64);
   config.CheckShape("num_heads, d_kv, d_model", "encoder.block.0.layer.0.SelfAttention.q.weight",
                     {heads * d_kv, model.d_model});
-  model.encoder_layers = config.Int("num_layers", 6, 1, kMostLayers);
-  const int64_t decoder_layers = config.Int("num_decoder_layers", model.encoder_layers, 1, kMostLayers);
+  model.layers = config.Int("num_layers", 6, 1, kMostLayers);
+  const int64_t decoder_layers = config.Int("num_decoder_layers", model.layers, 1, kMostLayers);
   model.decoder_layers = has_decoder ? decoder_layers : 0;
   model.feed_forward = ReadFeedForward(config);
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
@@ -129,14 +129,13 @@ std::unique_ptr<ModelConfig> ReadT5(const PublishedConfig& config) {
   model.tokens.decoder_start = config.Token("decoder_start_token_id", model.tokens.pad, model.vocabulary);
   model.tokens.unknown = model.vocabulary > 2 ? 2 : kNoToken;
   model.SetAttention(AttentionConfig::MultiHead(model.d_model, heads, d_kv));
-  return std::make_unique<T5Config>(model);
+  return model;
 }
 
-Json WriteT5(const ModelConfig& written) {
-  const auto& model = static_cast<const T5Config&>(written);
+Json WriteT5(const ModelConfig& model) {
   const AttentionConfig& attention = model.encoder_self;
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
-  const bool tied = model.classifier == ClassifierKind::kTied, has_decoder = model.decoder_layers > 0;
+  const bool tied = model.classifier == ClassifierKind::kTied, has_decoder = model.num_decoder_layers() > 0;
   Json ends = int64_t{model.tokens.end};
   if (!model.more_ends.empty()) {
     ends = Json::MakeArray({ends});
@@ -155,9 +154,9 @@ Json WriteT5(const ModelConfig& written) {
                                 {"is_gated_act", gated},
                                 {"layer_norm_epsilon", model.norm_epsilon},
                                 {"model_type", "t5"},
-                                {"num_decoder_layers", has_decoder ? model.decoder_layers : model.encoder_layers},
+                                {"num_decoder_layers", has_decoder ? model.num_decoder_layers() : model.layers},
                                 {"num_heads", attention.h},
-                                {"num_layers", model.encoder_layers},
+                                {"num_layers", model.layers},
                                 {"pad_token_id", model.tokens.pad},
                                 {"relative_attention_max_distance", model.relative_attention_max_distance},
                                 {"relative_attention_num_buckets", model.relative_buckets},
@@ -171,19 +170,6 @@ Json WriteT5(const ModelConfig& written) {
 
 }  // namespace
 
-void DescribeT5(const ModelConfig& described, TrainingConfig& config) {
-  const auto& model = static_cast<const T5Config&>(described);
-  model.Describe(config.model);
-  config.model.layers = model.encoder_layers;
-  config.model.decoder_layers = model.decoder_layers;
-  const auto describe = [&config](const AttentionConfig& layer, std::optional<AttentionKind>* kind) {
-    if (const AttentionKind own = OptionsOf(layer).kind; own != config.model.attention.kind) *kind = own;
-  };
-  describe(model.encoder_self, &config.model.encoder_self_kind);
-  describe(model.decoder_self, &config.model.decoder_self_kind);
-  describe(model.encoder_decoder, &config.model.encoder_decoder_kind);
-}
-
 const PublishedForm kPublishedT5 = {.model = "t5",
                                     .model_type = "t5",
                                     .tensors = kT5Tensors,
@@ -191,8 +177,6 @@ const PublishedForm kPublishedT5 = {.model = "t5",
                                     .prefix = "",
                                     .aliases = {},
                                     .read = ReadT5,
-                                    .write = WriteT5,
-                                    .describe = DescribeT5,
-                                    .inner_layers = nullptr};
+                                    .write = WriteT5};
 
 }  // namespace crosstalk

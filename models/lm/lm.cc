@@ -86,59 +86,31 @@ std::unique_ptr<Decoder> Lm::MakeDecoder(const DecoderOptions& options) const {
   return std::make_unique<LmDecoder>(*this, options);
 }
 
-namespace {
-
-const FieldTable<LmConfig>& LmFields() {
-  using Config = LmConfig;
+const FieldTable<ModelConfig>& LmFields() {
+  using Config = ModelConfig;
   static const FieldTable<Config> table =
       Joined<Config>({MakeField("layers", &Config::layers, {}), MakeField("context", &Config::context, {}),
-                      MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
-                      MakeAttentionListField("layer_attention", &Config::layer_attention),
+                      MakeObjectField("attention", &Config::decoder_self, AttentionConfigFields()),
+                      MakeAttentionListField("layer_attention", &Config::decoder_self_layers),
                       MakeField("positions", &Config::positions, {})},
-                     FieldsOfBase<Config>(ModelConfigFields()));
+                     ModelConfigFields());
   return table;
 }
 
-}  // namespace
-
-Json LmConfig::ToJson() const { return ModelJson(LmFields(), *this); }
-
-void LmConfig::Validate() const {
-  Check({&SpecialTokens::pad});
-  CheckLayers("layers", layers);
-  CROSSTALK_CHECK_FIELD(context >= 1, "context", context, " is less than 1");
-  relative_bias().Validate(RelativeDirection::kUnidirectional);
-  CheckModelAttention("attention", attention, d_model, Causality::kCausal);
-  CheckLayerAttention("layer_attention", layer_attention, layers, d_model, Causality::kCausal);
+void ValidateLm(const ModelConfig& config) {
+  config.Check({&SpecialTokens::pad});
+  CheckLayers("layers", config.layers);
+  CROSSTALK_CHECK_FIELD(config.context >= 1, "context", config.context, " is less than 1");
+  config.relative_bias().Validate(RelativeDirection::kUnidirectional);
+  CheckModelAttention("attention", config.decoder_self, config.d_model, Causality::kCausal);
+  CheckLayerAttention("layer_attention", config.decoder_self_layers, config.layers, config.d_model, Causality::kCausal);
 }
 
-std::vector<AttentionConfig*> LmConfig::AttentionLayers() {
-  std::vector<AttentionConfig*> layers = {&attention};
-  for (AttentionConfig& layer : layer_attention) layers.push_back(&layer);
-  return layers;
-}
-
-std::unique_ptr<Model> LmConfig::Make(const Initializer& init) const { return std::make_unique<Lm>(*this, init); }
-
-void LmConfig::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
-  KeepOrigins(LmFields(), static_cast<const LmConfig&>(origin), static_cast<const LmConfig&>(before), *this);
-}
-
-std::unique_ptr<ModelConfig> ConfigureLm(const ModelOptions& options, const ModelPurpose& purpose) {
-  auto config = std::make_unique<LmConfig>();
-  config->SetFrom(options, purpose.vocabulary);
-  config->layers = options.layers;
-  config->context = purpose.input_length;
-  config->attention = MakeAttentionLayer(options);
-  config->layer_attention = MakeAttentionLayers(options, options.layers);
-  for (AttentionConfig* const layer : config->AttentionLayers()) layer->causality = Causality::kCausal;
-  config->positions = options.positions;
-  config->Validate();
-  return config;
-}
-
-std::unique_ptr<ModelConfig> ReadLmConfig(const Json& json, const std::string& source) {
-  return std::make_unique<LmConfig>(ModelConfigFromJson(LmFields(), json, source));
+void MakeLmLayers(ModelConfig& config) {
+  config.decoder_self = MakeAttentionLayer(config);
+  config.decoder_self_layers = MakeAttentionLayers(config, config.layers);
+  config.decoder_self.causality = Causality::kCausal;
+  for (AttentionConfig& layer : config.decoder_self_layers) layer.causality = Causality::kCausal;
 }
 
 namespace {
@@ -146,21 +118,21 @@ namespace {
 constexpr double kEmbeddingStddev = 1.0;
 constexpr double kPositionsStddev = 1.0;
 
-TransformerConfig DecoderConfig(const LmConfig& config) {
-  TransformerConfig stack = config.PreNormStack(config.layers, config.attention);
+TransformerConfig DecoderConfig(const ModelConfig& config) {
+  TransformerConfig stack = config.PreNormStack(config.layers, config.decoder_self);
   stack.positions = config.positions;
-  stack.block_attention = config.layer_attention;
+  stack.block_attention = config.decoder_self_layers;
   return stack;
 }
 
-const LmConfig& Validated(const LmConfig& config) {
+const ModelConfig& Validated(const ModelConfig& config) {
   config.Validate();
   return config;
 }
 
 }  // namespace
 
-Lm::Lm(const LmConfig& config, const Initializer& init)
+Lm::Lm(const ModelConfig& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, kEmbeddingStddev) {
@@ -172,7 +144,7 @@ Lm::Lm(const LmConfig& config, const Initializer& init)
 }
 
 std::vector<AttentionPlace> Lm::AttentionPlaces() const {
-  return PlacesOf("self-attention", config_.attention, config_.layer_attention);
+  return PlacesOf("self-attention", config_.decoder_self, config_.decoder_self_layers);
 }
 
 std::string Lm::Describe() const { return StrCat("language model, ", config_.layers, " layers"); }

@@ -17,34 +17,15 @@
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// LmConfig: the dimensions and options that define a language model.
-
-struct LmConfig : ModelConfig {
-  int64_t layers = 0;
-  int64_t context = 0;        // positions it is trained on, and writes with
-  AttentionConfig attention;  // causal, of every layer
-  // Of each layer its own, where they differ.
-  std::vector<AttentionConfig> layer_attention;
-  PositionScheme positions = PositionScheme::kRelativeBias;
-  // Of the tokens pad is used.
-
-  const char* model() const override { return "lm"; }
-  Json ToJson() const override;
-  void Validate() const override;
-  std::unique_ptr<Model> Make(const Initializer& init) const override;
-  std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<LmConfig>(*this); }
-  std::vector<AttentionConfig*> AttentionLayers() override;
-  void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
-};
-
-std::unique_ptr<ModelConfig> ConfigureLm(const ModelOptions& options, const ModelPurpose& purpose);
-std::unique_ptr<ModelConfig> ReadLmConfig(const Json& json, const std::string& source);
+// Its rows of the registry. Of a configuration's tokens pad is used.
+void MakeLmLayers(ModelConfig& config);
+void ValidateLm(const ModelConfig& config);
+const FieldTable<ModelConfig>& LmFields();
 
 // Loss reads the batch's `inputs` and `targets` int32[b, n]: each target is the token after its input; padding counts
 // nothing. The measure is ln_ppl: mean -ln p of the targets.
@@ -54,10 +35,10 @@ std::unique_ptr<ModelConfig> ReadLmConfig(const Json& json, const std::string& s
 class Lm : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
-  Lm(const LmConfig& config, uint64_t seed, DType dtype = DType::kFloat32) : Lm(config, Initializer(seed, dtype)) {}
-  Lm(const LmConfig& config, const Initializer& init);
+  Lm(const ModelConfig& config, uint64_t seed, DType dtype = DType::kFloat32) : Lm(config, Initializer(seed, dtype)) {}
+  Lm(const ModelConfig& config, const Initializer& init);
 
-  const LmConfig& config() const override { return config_; }
+  const ModelConfig& config() const override { return config_; }
 
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override;
@@ -86,7 +67,7 @@ class Lm : public Model {
   // ids int32[b, n] at positions first … first + n - 1.
   Variable Embed(const Tensor& ids, int64_t first) const;
 
-  LmConfig config_;
+  ModelConfig config_;
   Child<EmbeddingLayer> embedding_;
   Child<LearnedPositions> positions_;  // none with a relative bias
   Child<TransformerStack> decoder_;

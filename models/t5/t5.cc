@@ -60,76 +60,53 @@ std::unique_ptr<Decoder> T5::MakeDecoder(const DecoderOptions& options) const {
   return std::make_unique<T5Decoder>(*this, options);
 }
 
-namespace {
+ModelConfig BaseT5() {
+  ModelConfig config;
+  config.name = "t5";
+  config.vocabulary = 32100;
+  config.d_model = 768;
+  config.d_ff = 3072;
+  config.layers = 12;
+  config.decoder_layers = 12;
+  config.feed_forward = FeedForwardKind::kRelu;
+  return config;
+}
 
-const FieldTable<T5Config>& T5Fields() {
-  using Config = T5Config;
+const FieldTable<ModelConfig>& T5Fields() {
+  using Config = ModelConfig;
   static const FieldTable<Config> table =
-      Joined<Config>({MakeField("encoder_layers", &Config::encoder_layers, {}),
-                      MakeField("decoder_layers", &Config::decoder_layers, {}),
-                      MakeField("logit_scale", &Config::logit_scale, {.only_if_set = true, .of_the_origin = true}),
+      Joined<Config>({MakeField("encoder_layers", &Config::layers, {}),
+                      NeverNull(MakeField("decoder_layers", &Config::decoder_layers, {})),
+                      MakeField("logit_scale", &Config::logit_scale, {.only_if_set = true}),
                       MakeObjectField("encoder_self", &Config::encoder_self, AttentionConfigFields()),
                       MakeObjectField("decoder_self", &Config::decoder_self, AttentionConfigFields()),
                       MakeObjectField("encoder_decoder", &Config::encoder_decoder, AttentionConfigFields()),
                       MakeAttentionListField("encoder_self_layers", &Config::encoder_self_layers),
                       MakeAttentionListField("decoder_self_layers", &Config::decoder_self_layers),
                       MakeAttentionListField("encoder_decoder_layers", &Config::encoder_decoder_layers)},
-                     FieldsOfBase<Config>(ModelConfigFields()));
+                     ModelConfigFields());
   return table;
 }
 
-}  // namespace
-
-Json T5Config::ToJson() const { return ModelJson(T5Fields(), *this); }
-
-void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
-                            const AttentionConfig& encoder_decoder_layer) {
-  encoder_self = encoder_self_layer;
-  decoder_self = decoder_self_layer;
-  encoder_decoder = encoder_decoder_layer;
-  encoder_self_layers.clear();
-  decoder_self_layers.clear();
-  encoder_decoder_layers.clear();
-  encoder_self.causality = encoder_decoder.causality = Causality::kNone;
-  decoder_self.causality = Causality::kCausal;
-  SetDropout(dropout_rate);
-}
-
-void T5Config::SetDropout(double rate) {
-  dropout_rate = rate;
-  for (AttentionConfig* const attention : AttentionLayers()) attention->dropout_rate = rate;
-}
-
-std::vector<AttentionConfig*> T5Config::AttentionLayers() {
-  std::vector<AttentionConfig*> layers = {&encoder_self, &decoder_self, &encoder_decoder};
-  for (auto* const list : {&encoder_self_layers, &decoder_self_layers, &encoder_decoder_layers}) {
-    for (AttentionConfig& layer : *list) layers.push_back(&layer);
-  }
-  return layers;
-}
-
-void T5Config::Validate() const {
-  Check({&SpecialTokens::pad, &SpecialTokens::end, &SpecialTokens::decoder_start});
-  CheckLayers("encoder_layers", encoder_layers);
+void ValidateT5(const ModelConfig& config) {
+  config.Check({&SpecialTokens::pad, &SpecialTokens::end, &SpecialTokens::decoder_start});
+  CheckLayers("encoder_layers", config.layers);
+  const int64_t decoder_layers = config.num_decoder_layers();
   if (decoder_layers != 0) CheckLayers("decoder_layers", decoder_layers);
-  relative_bias().Validate(RelativeDirection::kBidirectional);   // of the encoder
-  relative_bias().Validate(RelativeDirection::kUnidirectional);  // of the decoder
-  CheckModelAttention("encoder_self", encoder_self, d_model, Causality::kNone);
-  CheckModelAttention("decoder_self", decoder_self, d_model, Causality::kCausal);
-  CheckModelAttention("encoder_decoder", encoder_decoder, d_model, Causality::kNone);
-  CheckLayerAttention("encoder_self_layers", encoder_self_layers, encoder_layers, d_model, Causality::kNone);
-  CheckLayerAttention("decoder_self_layers", decoder_self_layers, decoder_layers, d_model, Causality::kCausal);
-  CheckLayerAttention("encoder_decoder_layers", encoder_decoder_layers, decoder_layers, d_model, Causality::kNone);
+  config.relative_bias().Validate(RelativeDirection::kBidirectional);   // of the encoder
+  config.relative_bias().Validate(RelativeDirection::kUnidirectional);  // of the decoder
+  const auto check = [&](const char* place, const AttentionConfig& layer, const std::vector<AttentionConfig>& each,
+                         int64_t layers, Causality causality) {
+    CheckModelAttention(place, layer, config.d_model, causality);
+    CheckLayerAttention(StrCat(place, "_layers").c_str(), each, layers, config.d_model, causality);
+  };
+  check("encoder_self", config.encoder_self, config.encoder_self_layers, config.layers, Causality::kNone);
+  check("decoder_self", config.decoder_self, config.decoder_self_layers, decoder_layers, Causality::kCausal);
+  check("encoder_decoder", config.encoder_decoder, config.encoder_decoder_layers, decoder_layers, Causality::kNone);
 }
 
-std::unique_ptr<Model> T5Config::Make(const Initializer& init) const { return std::make_unique<T5>(*this, init); }
-
-void T5Config::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
-  KeepOrigins(T5Fields(), static_cast<const T5Config&>(origin), static_cast<const T5Config&>(before), *this);
-}
-
-void ResolveT5(ModelOptions& options, int64_t) {
-  if (!options.decoder_layers) options.decoder_layers = options.layers;
+void ResolveT5(ModelConfig& config, int64_t) {
+  if (!config.decoder_layers) config.decoder_layers = config.layers;
 }
 
 namespace {
@@ -143,49 +120,40 @@ AttentionConfig OverKeysAlone(AttentionConfig layer) {
 
 }  // namespace
 
-std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const ModelPurpose& purpose) {
-  auto config = std::make_unique<T5Config>();
-  config->SetFrom(options, purpose.vocabulary);
-  config->encoder_layers = options.layers;
-  config->decoder_layers = options.decoder_layers.value_or(options.layers);
-  config->SetAttention(MakeAttentionLayer(options, options.encoder_self_kind),
-                       MakeAttentionLayer(options, options.decoder_self_kind),
-                       OverKeysAlone(MakeAttentionLayer(options, options.encoder_decoder_kind)));
-  CROSSTALK_CHECK_FIELD(options.layer_kinds.empty() || !options.encoder_self_kind || !options.decoder_self_kind ||
-                            !options.encoder_decoder_kind,
+void MakeT5Layers(ModelConfig& config) {
+  config.SetAttention(MakeAttentionLayer(config, config.encoder_self_kind),
+                      MakeAttentionLayer(config, config.decoder_self_kind),
+                      OverKeysAlone(MakeAttentionLayer(config, config.encoder_decoder_kind)));
+  CROSSTALK_CHECK_FIELD(config.layer_kinds.empty() || !config.encoder_self_kind || !config.decoder_self_kind ||
+                            !config.encoder_decoder_kind,
                         "layer_kinds", "each of the three places of attention has a kind of its own for all layers");
-  if (!options.encoder_self_kind) config->encoder_self_layers = MakeAttentionLayers(options, config->encoder_layers);
-  if (!options.decoder_self_kind) config->decoder_self_layers = MakeAttentionLayers(options, config->decoder_layers);
-  if (!options.encoder_decoder_kind) {
-    config->encoder_decoder_layers = MakeAttentionLayers(options, config->decoder_layers);
-    for (AttentionConfig& layer : config->encoder_decoder_layers) layer = OverKeysAlone(layer);
+  const int64_t decoder_layers = config.num_decoder_layers();
+  if (!config.encoder_self_kind) config.encoder_self_layers = MakeAttentionLayers(config, config.layers);
+  if (!config.decoder_self_kind) config.decoder_self_layers = MakeAttentionLayers(config, decoder_layers);
+  if (!config.encoder_decoder_kind) {
+    config.encoder_decoder_layers = MakeAttentionLayers(config, decoder_layers);
+    for (AttentionConfig& layer : config.encoder_decoder_layers) layer = OverKeysAlone(layer);
   }
-  for (AttentionConfig& layer : config->decoder_self_layers) layer.causality = Causality::kCausal;
-  config->Validate();
-  return config;
-}
-
-std::unique_ptr<ModelConfig> ReadT5Config(const Json& json, const std::string& source) {
-  return std::make_unique<T5Config>(ModelConfigFromJson(T5Fields(), json, source));
+  for (AttentionConfig& layer : config.decoder_self_layers) layer.causality = Causality::kCausal;
 }
 
 namespace {
 
-TransformerConfig EncoderConfig(const T5Config& config) {
-  TransformerConfig stack = config.PreNormStack(config.encoder_layers, config.encoder_self);
+TransformerConfig EncoderConfig(const ModelConfig& config) {
+  TransformerConfig stack = config.PreNormStack(config.layers, config.encoder_self);
   stack.block_attention = config.encoder_self_layers;
   return stack;
 }
 
-TransformerConfig DecoderConfig(const T5Config& config) {
-  TransformerConfig stack = config.PreNormStack(config.decoder_layers, config.decoder_self);
+TransformerConfig DecoderConfig(const ModelConfig& config) {
+  TransformerConfig stack = config.PreNormStack(config.num_decoder_layers(), config.decoder_self);
   stack.block_attention = config.decoder_self_layers;
   stack.cross_attention = config.encoder_decoder;
   stack.block_cross_attention = config.encoder_decoder_layers;
   return stack;
 }
 
-const T5Config& Validated(const T5Config& config) {
+const ModelConfig& Validated(const ModelConfig& config) {
   config.Validate();
   return config;
 }
@@ -206,7 +174,7 @@ Tensor ShiftRight(const Tensor& targets, int32_t start) {
   return shifted;
 }
 
-T5::T5(const T5Config& config, const Initializer& init)
+T5::T5(const ModelConfig& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, 1.0),
@@ -257,8 +225,8 @@ Variable T5::Logits(const Variable& hidden) const {
 }
 
 std::string T5::Describe() const {
-  return has_decoder() ? StrCat("T5, ", config_.encoder_layers, " + ", config_.decoder_layers, " layers")
-                       : StrCat("T5 encoder, ", config_.encoder_layers, " layers");
+  return has_decoder() ? StrCat("T5, ", config_.layers, " + ", config_.num_decoder_layers(), " layers")
+                       : StrCat("T5 encoder, ", config_.layers, " layers");
 }
 
 std::vector<AttentionPlace> T5::AttentionPlaces() const {

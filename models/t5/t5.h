@@ -16,53 +16,20 @@
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// T5Config: the dimensions and options that define a T5.
+// The base size as published, except the layers of attention: SetAttention makes these. Of the tokens pad, end and
+// decoder_start are used.
+ModelConfig BaseT5();
 
-// Defaults are T5 "base" except the attention layers, which have none: fill them with MakeAttentionConfig or
-// SetAttention.
-struct T5Config : ModelConfig {
-  T5Config() {
-    vocabulary = 32100;
-    d_model = 768;
-    d_ff = 3072;
-  }
-
-  int64_t encoder_layers = 12;
-  int64_t decoder_layers = 12;  // 0: an encoder alone, as published models may be
-  LogitScale logit_scale = LogitScale::kIfTied;
-  AttentionConfig encoder_self;
-  AttentionConfig decoder_self;     // causal
-  AttentionConfig encoder_decoder;  // queries from the decoder, memory from the encoder
-  // Of each layer its own, where they differ.
-  std::vector<AttentionConfig> encoder_self_layers, decoder_self_layers, encoder_decoder_layers;
-  // Of the tokens pad, end and decoder_start are used.
-
-  // The three layers at once, the same in all blocks. Sets the causality of decoder_self, which the arguments need not
-  // do, and the dropout of all three to dropout_rate.
-  void SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
-                    const AttentionConfig& encoder_decoder_layer);
-  void SetAttention(const AttentionConfig& layer) { SetAttention(layer, layer, layer); }
-  // dropout_rate, and that of the attention layers with it.
-  void SetDropout(double rate);
-
-  const char* model() const override { return "t5"; }
-  Json ToJson() const override;
-  void Validate() const override;
-  std::unique_ptr<Model> Make(const Initializer& init) const override;
-  std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<T5Config>(*this); }
-  std::vector<AttentionConfig*> AttentionLayers() override;
-  void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
-};
-
-void ResolveT5(ModelOptions& options, int64_t input_length);
-std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const ModelPurpose& purpose);
-std::unique_ptr<ModelConfig> ReadT5Config(const Json& json, const std::string& source);
+// Its rows of the registry.
+void ResolveT5(ModelConfig& config, int64_t input_length);
+void MakeT5Layers(ModelConfig& config);
+void ValidateT5(const ModelConfig& config);
+const FieldTable<ModelConfig>& T5Fields();
 
 // targets int32[b, m] → decoder inputs int32[b, m]: `start`, then the targets but the last.
 Tensor ShiftRight(const Tensor& targets, int32_t start);
@@ -82,10 +49,10 @@ struct T5Masks {
 class T5 : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
-  T5(const T5Config& config, uint64_t seed, DType dtype = DType::kFloat32) : T5(config, Initializer(seed, dtype)) {}
-  T5(const T5Config& config, const Initializer& init);
+  T5(const ModelConfig& config, uint64_t seed, DType dtype = DType::kFloat32) : T5(config, Initializer(seed, dtype)) {}
+  T5(const ModelConfig& config, const Initializer& init);
 
-  const T5Config& config() const override { return config_; }
+  const ModelConfig& config() const override { return config_; }
 
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override;
@@ -122,12 +89,12 @@ class T5 : public Model {
   std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
                                             const ForwardContext& context) const override;
 
-  bool has_decoder() const { return config_.decoder_layers > 0; }
+  bool has_decoder() const { return config_.num_decoder_layers() > 0; }
   void RequireDecoder() const;
   // The mask given, or that of padding.
   Tensor InputMask(const Tensor& inputs, const Tensor& mask) const;
 
-  T5Config config_;
+  ModelConfig config_;
   Child<EmbeddingLayer> embedding_;
   Child<TransformerStack> encoder_;
   Child<TransformerStack> decoder_;  // none of an encoder alone, and neither is the next

@@ -83,7 +83,7 @@ class FilledBlanks : public TextBeingWritten {
 
 class Reply : public TextBeingWritten {
  public:
-  Reply(const T5Config& config, std::shared_ptr<const Tokenizer> tokenizer, const Emit& emit)
+  Reply(const ModelConfig& config, std::shared_ptr<const Tokenizer> tokenizer, const Emit& emit)
       : config_(config), pieces_(std::move(tokenizer)), shown_(emit) {}
 
   void Add(int32_t id) override {
@@ -92,7 +92,7 @@ class Reply : public TextBeingWritten {
   void End() override { shown_.Add(pieces_.Rest()); }
 
  private:
-  const T5Config& config_;
+  const ModelConfig& config_;
   TextPieces pieces_;
   Trimmed shown_;
 };
@@ -164,7 +164,7 @@ class T5Writer : public TextWriter {
     }
   }
 
-  const T5Config& config_;
+  const ModelConfig& config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<bool> writable_;
 };

@@ -85,9 +85,7 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   CROSSTALK_CHECK_FIELD(c.data.tokenizer != "sentencepiece" || c.data.vocabulary >= kSmallestSentencePieceVocabulary,
                         "vocabulary", c.data.vocabulary, " is less than ", kSmallestSentencePieceVocabulary,
                         ", which a SentencePiece tokenizer that is trained needs at least");
-  if (model.resolve != nullptr) model.resolve(c.model, c.objective.input_length);
-  if (!c.model.attention_scale) c.model.attention_scale = AttentionScale::kFolded;
-  if (!c.model.feed_forward) c.model.feed_forward = FeedForwardKind::kRelu;
+  Resolve(c.model, c.objective.input_length);
   TakeRecipe(model.recipe, c);
   OptimizationConfig& o = c.optimization;
   CROSSTALK_CHECK_FIELD(o.shards <= o.batch, "shards", "a batch of ", o.batch, " cannot be cut into ", o.shards,
@@ -112,8 +110,8 @@ void ResetUnusedFields(TrainingConfig& config) {
   TrainingConfig named = config;
   named.objective.name = ObjectiveOf(config).name;
   for (const Field<TrainingConfig>& field : TrainingFields()) {
-    const bool of_a_model =
-        std::string_view(field.options.read_by.key) == "model";  // such a value is a fault of the file
+    // Such a value is a fault of the file.
+    const bool of_a_model = std::string_view(field.options.read_by.key) == "model";
     if (!of_a_model && !IsRead(TrainingFields(), named, field)) field.set(config, field.get(defaults));
   }
 }
@@ -215,13 +213,57 @@ Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer
   return vocabulary;
 }
 
-std::unique_ptr<ModelConfig> ConfigureModel(const TrainingConfig& config, const Vocabulary& vocabulary) {
+namespace {
+
+// The heads that its objective trains.
+EncoderHeads HeadsOf(const TrainingConfig& config) {
   const ObjectiveType& objective = ObjectiveOf(config);
-  return FindModel(config.model.name)
-      .configure(config.model,
-                 {.vocabulary = vocabulary,
-                  .input_length = config.objective.input_length,
-                  .heads = objective.heads == nullptr ? EncoderHeads() : objective.heads(config.objective)});
+  return objective.heads == nullptr ? EncoderHeads() : objective.heads(config.objective);
+}
+
+// With all that follows from the other members.
+ModelConfig Completed(const TrainingConfig& config, ModelConfig model) {
+  const int64_t input_length = config.objective.input_length;
+  Resolve(model, input_length);
+  CROSSTALK_CHECK_FIELD(!model.max_positions || input_length <= *model.max_positions, "input_length", input_length,
+                        " tokens are more than max_positions = ", *model.max_positions);
+  model.context = input_length;
+  FindModel(model.name).make_layers(model);
+  model.Validate();
+  return model;
+}
+
+}  // namespace
+
+ModelConfig ConfigureModel(const TrainingConfig& config, const Vocabulary& vocabulary) {
+  ModelConfig model = config.model;
+  model.vocabulary = vocabulary.size;
+  model.tokens = vocabulary.tokens;
+  model.heads = HeadsOf(config);
+  model.norm_epsilon = FindModel(model.name).norm_epsilon;
+  return Completed(config, std::move(model));
+}
+
+ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& origin, const TrainingConfig& before) {
+  ModelConfig model = config.model;
+  model.vocabulary = origin.vocabulary;
+  model.tokens = origin.tokens;
+  model.more_ends = origin.more_ends;
+  model.segments = origin.segments;
+  model.norm_epsilon = origin.norm_epsilon;
+  model.logit_scale = origin.logit_scale;
+  model.initial_stddev = origin.initial_stddev;
+  model.heads = HeadsOf(config) == HeadsOf(before) ? origin.heads : HeadsOf(config);
+  const bool drops_as_before = config.model.dropout_rate == before.model.dropout_rate;
+  if (drops_as_before) model.dropout_rate = origin.dropout_rate;
+  model = Completed(config, std::move(model));
+  ModelConfig there = origin;
+  const std::vector<AttentionConfig*> layers = model.AttentionLayers(), theirs = there.AttentionLayers();
+  for (size_t i = 0; i < layers.size() && layers.size() == theirs.size(); ++i) {
+    layers[i]->projection_stddev = theirs[i]->projection_stddev;
+    if (drops_as_before) layers[i]->dropout_rate = theirs[i]->dropout_rate;
+  }
+  return model;
 }
 
 ScheduleConfig MakeSchedule(const OptimizationConfig& config) {

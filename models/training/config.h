@@ -103,7 +103,7 @@ struct RunConfig {
 struct TrainingConfig {
   DataConfig data;
   ObjectiveConfig objective;
-  ModelOptions model;
+  ModelConfig model;
   OptimizationConfig optimization;
   RunConfig run;
 };
@@ -154,6 +154,10 @@ const ObjectiveType& ObjectiveOf(const TrainingConfig& config);
 // The tokenizer's properties for its model; for one that does not exist yet (null), the requested ones.
 Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer);
 // The configuration of its model, with a tokenizer of that vocabulary. Error(kUsage) of the field at fault.
-std::unique_ptr<ModelConfig> ConfigureModel(const TrainingConfig& config, const Vocabulary& vocabulary);
+ModelConfig ConfigureModel(const TrainingConfig& config, const Vocabulary& vocabulary);
+// The same of a model with the weights of an origin, which is `model` and was trained by the configuration `before`:
+// what no field says alone (ids above the tokenizer's, the norms' epsilon, heads that its publisher gave it) is as
+// there.
+ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& model, const TrainingConfig& before);
 
 }  // namespace crosstalk

@@ -48,13 +48,15 @@ FieldTable<DataConfig> DataFields() {
                  {.placeholder = "KIND",
                   .help = "bytes; characters or sentencepiece, made from the training part; or a file: a "
                           "vocab.txt, tokenizer.json or .model, or a folder that holds one.",
+                  .inherited = Inherited::kUnlessGiven,
                   .is_path = true,
                   .not_paths = NamedTokenizers()}),
        MakeField("vocabulary", &Config::vocabulary,
                  {.placeholder = "N",
                   .help = "Most pieces or characters of a tokenizer trained here; little text gives fewer. Span "
                           "corruption's 100 sentinels come on top.",
-                  .range = {16, 1'000'000}})});
+                  .range = {16, 1'000'000},
+                  .inherited = Inherited::kUnlessGiven})});
 }
 
 FieldTable<OptimizationConfig> OptimizationFields() {
@@ -244,7 +246,10 @@ void SetChoices(Member Config::*member, std::vector<std::string> names, FieldTab
 
 FieldTable<ObjectiveConfig> ObjectiveFieldsAndReaders() {
   FieldTable<ObjectiveConfig> rows = ObjectiveFields();
-  for (auto& row : rows) row.options.read_by = ReadersOf("objective", ObjectiveTypes(), row);
+  for (auto& row : rows) {
+    row.options.read_by = ReadersOf("objective", ObjectiveTypes(), row);
+    row.options.inherited = Inherited::kUnlessGiven;  // what the model learned
+  }
   SetChoices(&ObjectiveConfig::name, ObjectiveNames(), rows);
   return rows;
 }
@@ -264,10 +269,10 @@ FieldTable<DataConfig> DataFieldsAndReaders() {
   return rows;
 }
 
-FieldTable<ModelOptions> ModelFieldsAndReaders() {
-  FieldTable<ModelOptions> rows = ModelFields();
+FieldTable<ModelConfig> ModelFieldsAndReaders() {
+  FieldTable<ModelConfig> rows = ModelFields();
   for (auto& row : rows) row.options.read_by = ReadersOf("model", ModelTypes(), row);
-  SetChoices(&ModelOptions::name, ModelNames(), rows);
+  SetChoices(&ModelConfig::name, ModelNames(), rows);
   return rows;
 }
 

@@ -15,24 +15,24 @@
 
 namespace crosstalk {
 
-TrainingConfig ConfigToBegin(const GivenOver& given) {
-  TrainingConfig config = given(TrainingConfig());
+TrainingConfig ConfigToBegin(const Given& given) {
+  TrainingConfig config = given.Over(TrainingFields());
   const std::string& init_from = config.optimization.init_from;
   if (init_from.empty()) return config;
   const TrainingConfig origin = LoadOrigin(init_from, TrainedParts::kConfig).config;
   TakeModelOf(origin, config);
-  config = given(config);
+  config = given.Over(TrainingFields(), config);
   CROSSTALK_CHECK_FIELD(config.model.name == origin.model.name, "model", config.model.name,
                         " cannot begin with the weights of ", init_from, ", which are those of ", origin.model.name);
   return config;
 }
 
-TrainingConfig ConfigToResume(const GivenOver& given, const ResumeOptions& resume, const std::string& folder) {
+TrainingConfig ConfigToResume(const Given& given, const ResumeOptions& resume, const std::string& folder) {
   const TrainingConfig run =
       resume.from == ResumeOptions::From::kPath
           ? LoadTrainedModel(VerifyCheckpoint(resume.path), {.parts = TrainedParts::kConfig}).config
           : ReadRunConfig(RunFolder(folder));
-  TrainingConfig config = given(run);
+  TrainingConfig config = given.Over(TrainingFields(), run);
   const int64_t before = run.optimization.steps, steps = config.optimization.steps;
   CROSSTALK_CHECK_FIELD(steps >= before, "steps", "the run has ", before,
                         "; it can be continued for more, and not made shorter to ", steps);
@@ -142,7 +142,7 @@ TrainingConfig FinetuningConfig(const TrainedModel& origin, const std::string& t
   config.objective.tasks = tasks;
   config.optimization.batch = published.batch;
   config.optimization.learning_rate = published.learning_rate;
-  config.model.dropout = 0.1;
+  config.model.dropout_rate = 0.1;
   if (AnswersByHead(config)) {
     config.optimization.optimizer = OptimizerKind::kAdamW;
     config.optimization.schedule = ScheduleKind::kLinear;

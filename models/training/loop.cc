@@ -210,7 +210,7 @@ StepResult Loop::Step() {
 namespace {
 
 std::unique_ptr<Model> FirstModel(const TrainingConfig& config, const Vocabulary& vocabulary) {
-  std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
+  std::unique_ptr<Model> model = MakeModel(ConfigureModel(config, vocabulary), config.optimization.seed);
   PrepareModel(config.optimization, *model);
   return model;
 }

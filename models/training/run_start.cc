@@ -38,9 +38,9 @@ void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary, int
 // Refuses names before the data is opened, which may take long. They do not depend on the vocabulary.
 void CheckFrozen(const TrainingConfig& config) {
   if (FrozenNames(config.optimization).empty()) return;
-  const std::unique_ptr<ModelConfig> model = ConfigureModel(config, VocabularyOf(config, nullptr));
+  const ModelConfig model = ConfigureModel(config, VocabularyOf(config, nullptr));
   const ContextScope no_values(&OpContext::shapes_only, true);
-  PrepareModel(config.optimization, *MakeModel(*model, config.optimization.seed));
+  PrepareModel(config.optimization, *MakeModel(model, config.optimization.seed));
 }
 
 // "model.d_ff: 40 here, 24 there" of each member that differs, of the first ones where they are many.
@@ -77,7 +77,7 @@ class RunStarter {
   void CheckConfiguration(const Checkpoint& checkpoint) const;
   // The model's configuration: that of the training configuration, and of an origin, whose weights it begins with or
   // began with, what a training configuration does not decide.
-  std::unique_ptr<ModelConfig> ConfigOfModel(const TrainedModel* origin) const;
+  ModelConfig ConfigOfModel(const TrainedModel* origin) const;
   void BuildModel(std::optional<TrainedModel> origin);
   void MakeOptimizers(StateTransfer transfer, std::vector<NamedTensor> state);
   void LoadCheckpoint(const Checkpoint& checkpoint);
@@ -188,7 +188,7 @@ void RunStarter::CheckConfiguration(const Checkpoint& checkpoint) const {
   const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
   std::vector<std::string> differences = Differences(*config_, there.training);
   if (differences.empty()) {
-    AppendDifferences("model", ConfigOfModel(nullptr)->ToJson(), there.model, &differences);
+    AppendDifferences("model", ConfigOfModel(nullptr).ToJson(), there.model, &differences);
   }
   if (state_.data.fingerprint != there.fingerprint) {
     const bool comparable = Split(state_.data.fingerprint, ':')[0] == Split(there.fingerprint, ':')[0];
@@ -202,29 +202,28 @@ void RunStarter::CheckConfiguration(const Checkpoint& checkpoint) const {
   }
 }
 
-std::unique_ptr<ModelConfig> RunStarter::ConfigOfModel(const TrainedModel* origin) const {
-  const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
+ModelConfig RunStarter::ConfigOfModel(const TrainedModel* origin) const {
   if (origin != nullptr) {
     CheckModelOf(*origin, *config_, *state_.data.tokenizer);
-    return ModelUnder(*config_, origin->model->config(), origin->config, vocabulary);
+    return ConfigureModel(*config_, origin->model->config(), origin->config);
   }
   if (state_.checkpoint) {
     const CheckpointConfig there = ReadCheckpointConfig(*state_.checkpoint);
     if (there.origin) {
-      return ModelUnder(*config_, *ReadModelConfig(there.model, state_.checkpoint->path), there.training, vocabulary);
+      return ConfigureModel(*config_, ReadModelConfig(there.model, state_.checkpoint->path), there.training);
     }
   }
-  return ConfigureModel(*config_, vocabulary);
+  return ConfigureModel(*config_, VocabularyOf(*config_, state_.data.tokenizer.get()));
 }
 
 void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
   const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
-  const std::unique_ptr<ModelConfig> config = ConfigOfModel(origin ? &*origin : nullptr);
+  const ModelConfig config = ConfigOfModel(origin ? &*origin : nullptr);
   // Parameters of a file come before any memory is taken for what a configuration says.
   if (state_.checkpoint) {
-    state_.model = LoadModel(*config, "the configuration", ReadSafetensors(state_.checkpoint->FilePath(kModelName)));
+    state_.model = LoadModel(config, "the configuration", ReadSafetensors(state_.checkpoint->FilePath(kModelName)));
   } else if (origin) {
-    ModelOfOrigin of_origin = LoadModelOf(*origin, *config, config_->optimization.seed);
+    ModelOfOrigin of_origin = LoadModelOf(*origin, config, config_->optimization.seed);
     state_.model = std::move(of_origin.model);
     if (!of_origin.begun.empty()) observer_.Report("heads with initial values: " + Join(of_origin.begun, ", "));
     if (!of_origin.taken.empty() && state_.data.tasks != nullptr) {
@@ -239,7 +238,7 @@ void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
     }
   }
   CheckMemory(config_, vocabulary, ranks_ == nullptr ? 1 : ranks_->size());
-  if (state_.model == nullptr) state_.model = MakeModel(*config, config_->optimization.seed);
+  if (state_.model == nullptr) state_.model = MakeModel(config, config_->optimization.seed);
   PrepareModel(config_->optimization, *state_.model);
   if (state_.checkpoint) {
     MakeOptimizers(StateTransfer::kLoad, ReadSafetensors(state_.checkpoint->FilePath(kOptimizerName)).tensors);

@@ -15,7 +15,7 @@ namespace crosstalk {
 
 std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   const ContextScope no_values(&OpContext::shapes_only, true);
-  return MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
+  return MakeModel(ConfigureModel(*config, vocabulary), config->optimization.seed);
 }
 
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
@@ -24,7 +24,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   const ContextScope counted(&OpContext::multiplications, &multiplications);
   const int64_t live_before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
-  const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
+  const std::unique_ptr<Model> model = MakeModel(ConfigureModel(*config, vocabulary), config->optimization.seed);
   PrepareModel(config->optimization, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config->optimization, parameters);

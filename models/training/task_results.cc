@@ -176,11 +176,11 @@ InitialModel MakeInitialModel(const RunFolder& folder, const TrainedModel& train
   if (checkpoint.fingerprint.empty()) return {nullptr, "the model is an imported one, which began elsewhere"};
   if (!checkpoint.origin) {
     const Vocabulary vocabulary = VocabularyOf(*config, trained.tokenizer.get());
-    const std::unique_ptr<ModelConfig> model = ConfigureModel(*config, vocabulary);
+    const ModelConfig model = ConfigureModel(*config, vocabulary);
     // A damaged file may ask for any amount of memory; the model that has been loaded is as large as its file.
-    if (model->ToJson() != trained.model->config().ToJson())
+    if (model.ToJson() != trained.model->config().ToJson())
       return {nullptr, "its configuration is not that of its model"};
-    return {MakeModel(*model, config->optimization.seed), StrCat("initial values, seed ", config->optimization.seed)};
+    return {MakeModel(model, config->optimization.seed), StrCat("initial values, seed ", config->optimization.seed)};
   }
   const std::string first = CheckpointStore(folder.CheckpointDirectory()).PathOf(0);
   if (KindOf(first) == PathKind::kDirectory) {

@@ -34,15 +34,15 @@ std::string ChecksumOf(const Checkpoint& checkpoint, const char* file) {
 std::unique_ptr<Model> ReadModel(const Checkpoint& checkpoint, const CheckpointConfig& config,
                                  const Tokenizer* tokenizer, const TrainedOptions& options) {
   const std::string source = checkpoint.FilePath(kConfigName) + ": model";
-  const std::unique_ptr<ModelConfig> model_config = ReadModelConfig(config.model, source);
+  ModelConfig model_config = ReadModelConfig(config.model, source);
   // Published models may have ids above their tokenizer's, which no text has.
-  if (tokenizer != nullptr && tokenizer->vocab_size() > model_config->vocabulary) {
+  if (tokenizer != nullptr && tokenizer->vocab_size() > model_config.vocabulary) {
     Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", tokenizer->vocab_size(),
-         " ids, but the model only ", model_config->vocabulary);
+         " ids, but the model only ", model_config.vocabulary);
   }
-  if (options.implementation) model_config->SetImplementation(*options.implementation);
+  if (options.implementation) model_config.SetImplementation(*options.implementation);
   std::unique_ptr<Model> model =
-      LoadModel(*model_config, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
+      LoadModel(model_config, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
   if (options.dtype == DType::kFloat32) model->SetPrecision(config.training.optimization.precision);
   return model;
 }
@@ -125,10 +125,6 @@ namespace {
 
 constexpr char kField[] = "init_from";
 
-bool IsOneOf(std::string_view key, std::initializer_list<std::string_view> keys) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
 std::vector<std::string> UseOrigin(const std::string& path, const std::function<void(const Checkpoint&)>& use) {
   CROSSTALK_CHECK_FIELD(KindOf(path) != PathKind::kNothing, kField, Quoted(path),
                         ": there is no run or checkpoint there");
@@ -199,21 +195,15 @@ TrainedModel OutlineOfRun(const std::string& run_folder) {
   return outline;
 }
 
-FieldTable<TrainingConfig> ModelFieldsThatBind() {
-  FieldTable<TrainingConfig> fields;
-  for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (field.group == "Model" && !IsOneOf(field.key, {"dropout", "mixing_init", "implementation"})) {
-      fields.push_back(field);
-    }
-  }
+FieldTable<TrainingConfig> FixedFields() {
+  FieldTable<TrainingConfig> fields = TrainingFields();
+  std::erase_if(fields, [](const auto& field) { return field.options.inherited != Inherited::kFixed; });
   return fields;
 }
 
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
   for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (!IsOneOf(field.group, {"Data", "Tasks", "Model"}) || IsOneOf(field.key, {"data", "validation", "corpus"}))
-      continue;
-    field.set(config, field.get(origin));
+    if (field.options.inherited != Inherited::kNo) field.set(config, field.get(origin));
   }
 }
 
@@ -234,20 +224,15 @@ void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, cons
                         tokenizer.vocab_size(), " ids, which is not the one that the weights of ", path,
                         " are for, of kind ", before.kind(), " with ", before.vocab_size(),
                         " ids; leave out tokenizer and vocabulary to take the origin's");
-  const FieldTable<TrainingConfig> fields = ModelFieldsThatBind();
+  const FieldTable<TrainingConfig> fields = FixedFields();
+  const std::vector<std::string> differences = FieldDifferences(fields, config, origin.config);
+  if (differences.empty()) return;
   TrainingConfig there = config;
   for (const Field<TrainingConfig>& field : fields) field.set(there, field.get(origin.config));
   const Vocabulary vocabulary = VocabularyOf(config, &tokenizer);
-  if (ConfigureModel(config, vocabulary)->ToJson() == ConfigureModel(there, vocabulary)->ToJson()) return;
-  FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(FieldDifferences(fields, config, there)),
+  if (ConfigureModel(config, vocabulary).ToJson() == ConfigureModel(there, vocabulary).ToJson()) return;
+  FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(differences),
             "\nleave these options out to take the origin's");
-}
-
-std::unique_ptr<ModelConfig> ModelUnder(const TrainingConfig& config, const ModelConfig& model,
-                                        const TrainingConfig& before, const Vocabulary& vocabulary) {
-  std::unique_ptr<ModelConfig> under = ConfigureModel(config, vocabulary);
-  under->KeepFrom(model, *ConfigureModel(before, vocabulary));
-  return under;
 }
 
 namespace {

@@ -93,12 +93,12 @@ TrainedModel LoadOrigin(const std::string& path, OptimizerStart start);
 // optimizer's state where that was carried over. Error(kData) as of a run.
 TrainedModel OutlineOfRun(const std::string& run_folder);
 
-// The fields inherited from the origin's configuration: all that says what the model is and what it learns, except the
-// text. The rest stays.
+// The fields inherited from the origin's configuration (Inherited): all that says what the model is and what it
+// learns, except the text. The rest stays.
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 
-// The fields of the model in which a run is as its origin.
-FieldTable<TrainingConfig> ModelFieldsThatBind();
+// Those in which a run is as its origin (Inherited::kFixed).
+FieldTable<TrainingConfig> FixedFields();
 
 // The origin's tokenizer, unless the configuration asks for another than the origin's did: then null.
 std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const TrainingConfig& config);
@@ -106,11 +106,6 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const T
 // Error(kUsage) of tokenizer unless that is the origin's; of init_from, with the fields that are at fault, unless the
 // configuration's model is the origin's, which it is whatever its dropout, mixing_init and implementation.
 void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
-
-// The configuration of a model under `config` that was `model` under the configuration `before`. What the fields say is
-// as they say it; what they do not stays as it was (ModelConfig::KeepFrom).
-std::unique_ptr<ModelConfig> ModelUnder(const TrainingConfig& config, const ModelConfig& model,
-                                        const TrainingConfig& before, const Vocabulary& vocabulary);
 
 // The model of this configuration with the origin's parameters. Of its heads (ModelType::heads), those that the origin
 // lacks, or has in another shape, get the initial values of the seed; those that it alone has are left out.

@@ -41,13 +41,6 @@ Field<Config> MakeAttentionListField(std::string key, std::vector<AttentionConfi
     }
     config.*layers = std::move(read);
   };
-  field.keep = [layers](Config& config, const Config& origin, const Config& before) {
-    auto& own = config.*layers;
-    if ((origin.*layers).size() != own.size() || (before.*layers).size() != own.size()) return;
-    for (size_t i = 0; i < own.size(); ++i) {
-      KeepOrigins(AttentionConfigFields(), (origin.*layers)[i], (before.*layers)[i], own[i]);
-    }
-  };
   return field;
 }
 

@@ -37,11 +37,12 @@ class CountingBatches : public BatchSource {
 
 double Train() {
   SetNumThreads(2);
-  T5Config config;
+  ModelConfig config = BaseT5();
   config.vocabulary = kVocabulary;
   config.d_model = 8;
   config.d_ff = 8;
-  config.encoder_layers = config.decoder_layers = 1;
+  config.layers = 1;
+  config.decoder_layers = 1;
   config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 2, 2, 4, 4));
   T5 model(config, 1);
   AdamW optimizer(model.Parameters());

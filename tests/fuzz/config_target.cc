@@ -45,12 +45,11 @@ void RequireTraining(const Json& json) {
 }
 
 void RequireModel(const Json& json) {
-  std::unique_ptr<ModelConfig> read;
-  if (!Accepts([&] { read = ReadT5Config(json, "config"); })) return;
-  const auto& config = static_cast<const T5Config&>(*read);
+  ModelConfig config;
+  if (!Accepts([&] { config = ReadModelConfig(json, "config"); })) return;
   const Json written = config.ToJson();
-  Require(ReadT5Config(written, "written")->ToJson() == written, "not the model that was written: ", written.Dump());
-  if (config.encoder_layers > kMaxParts || config.decoder_layers > kMaxParts) return;
+  Require(ReadModelConfig(written, "written").ToJson() == written, "not the model that was written: ", written.Dump());
+  if (config.layers > kMaxParts || config.decoder_layers > kMaxParts) return;
   const ContextScope no_values(&OpContext::shapes_only, true);
   std::unique_ptr<Model> model;
   if (!Accepts([&] { model = MakeModel(config, 1); })) return;

@@ -36,7 +36,7 @@ TrainingConfig TinyConfig(const std::string& model) {
 AnyModel TinyModel(const std::string& name) {
   const ResolvedConfig config(TinyConfig(name));
   AnyModel any;
-  any.model = MakeModel(*ConfigureModel(*config, {.size = 20, .tokens = {}}), 1);
+  any.model = MakeModel(ConfigureModel(*config, {.size = 20, .tokens = {}}), 1);
   any.form = FormOf(name);
   any.source = "the seed";
   return any;

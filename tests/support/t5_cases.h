@@ -36,13 +36,13 @@ inline AttentionConfig TinyAttention(const std::string& kind, int64_t d_model) {
 }
 
 // All sizes distinct and odd where the kind allows it.
-inline T5Config TinyT5(const std::string& kind, FeedForwardKind feed_forward = FeedForwardKind::kGatedGelu,
-                       ClassifierKind classifier = ClassifierKind::kTied, double dropout_rate = 0.0) {
-  T5Config config;
+inline ModelConfig TinyT5(const std::string& kind, FeedForwardKind feed_forward = FeedForwardKind::kGatedGelu,
+                          ClassifierKind classifier = ClassifierKind::kTied, double dropout_rate = 0.0) {
+  ModelConfig config = BaseT5();
   config.vocabulary = 40;
   config.d_model = 10;
   config.d_ff = 13;
-  config.encoder_layers = 2;
+  config.layers = 2;
   config.decoder_layers = 2;
   config.feed_forward = feed_forward;
   config.classifier = classifier;

@@ -34,7 +34,7 @@ inline TrainingConfig TinyConfigOf(const std::string& model) {
   }
   config.objective.name.reset();
   config.model.name = model;
-  config.model.dropout = 0.1;
+  config.model.dropout_rate = 0.1;
   return config;
 }
 

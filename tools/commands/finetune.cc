@@ -86,7 +86,7 @@ TrainedModel OutlineOf(const FinetuneSettings& settings) {
 // Fields that the origin decides, and fields that tasks do not read: of another value, each is an error.
 std::vector<std::string> FieldsOfTheOrigin() {
   std::vector<std::string> keys = {"tokenizer", "vocabulary"};
-  for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) keys.push_back(field.key);
+  for (const Field<TrainingConfig>& field : FixedFields()) keys.push_back(field.key);
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     const FieldReaders& readers = field.options.read_by;
     const bool of_objectives = std::string_view(readers.key) == "objective";

@@ -68,7 +68,7 @@ AnyModel Load(const InspectSettings& settings) {
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   if (settings.text && any.tokenizer == nullptr && any.form != nullptr && IsPublished(path)) {
     std::vector<std::string> remarks;
-    any.tokenizer = PublishedTokenizer(*OpenPublishedFolder(path), *any.model, *any.form, &remarks);
+    any.tokenizer = PublishedTokenizer(*OpenPublishedFolder(path), *any.model, &remarks);
     for (const std::string& remark : remarks) PrintMessage(remark);
   }
   return any;

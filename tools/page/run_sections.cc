@@ -39,7 +39,7 @@ ModelCost CostOfModel(const TrainingConfig& config, const Json& model_json, cons
   int64_t multiplications = 0;
   const ContextScope shapes_only(&OpContext::shapes_only, true);
   const ContextScope counted(&OpContext::multiplications, &multiplications);
-  const std::unique_ptr<Model> model = MakeModel(*ReadModelConfig(model_json, source), config.optimization.seed);
+  const std::unique_ptr<Model> model = MakeModel(ReadModelConfig(model_json, source), config.optimization.seed);
   const ObjectiveType& objective = ObjectiveOf(config);
   const Batch example = objective.empty_batch(config.objective, model->config().tokens, 1);
   ModelCost cost;

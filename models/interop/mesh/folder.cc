@@ -216,7 +216,7 @@ void CheckWrittenCheckpoint(const AnyModel& any, const PublishedForm& form, cons
   const PublishedNames names(form, nullptr);
   TensorShapes shapes;
   for (const auto& [name, entry] : written.tensors()) shapes.emplace(names.Usual(name, {}), entry.shape);
-  const Json read = form.read(PublishedConfig(written.config(), written.ConfigPath(), shapes))->ToJson();
+  const Json read = form.read(PublishedConfig(written.config(), written.ConfigPath(), shapes)).ToJson();
   if (!SameConfiguration(any.model->config().ToJson(), read)) reject("it is another model: ", Excerpt(read.Dump()));
 }
 
@@ -227,7 +227,7 @@ ExportResult ExportMesh(const AnyModel& any, const std::string& out, const Expor
                         "is of the format huggingface; that of Mesh TensorFlow has no place for them");
   CROSSTALK_CHECK_FIELD(options.dtype != ExportDType::kFloat16, "dtype",
                         "float16 is not a type of weights in the format mesh; float32 and bfloat16 are");
-  const std::string kind = any.model->config().model();
+  const std::string kind = any.model->config().name;
   const PublishedForm* const form = FormOf(kind, PublishedFormat::kMesh);
   CROSSTALK_CHECK(form != nullptr, any.source, ": is a model of the kind ", Quoted(kind),
                   ", which has no form in Mesh TensorFlow; a t5 has one");
@@ -257,7 +257,7 @@ ExportResult ExportMesh(const AnyModel& any, const std::string& out, const Expor
   ThrowIfStopped(options.stop);
   const MeshFolder written(folder, {});
   CheckWrittenCheckpoint(any, *form, written, tensors);
-  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, *form, written);
+  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, written);
   ThrowIfStopped(options.stop);
   transaction.Commit();
   return result;

@@ -170,8 +170,8 @@ ClassifierKind ReadClassifier(const PublishedConfig& config) {
   return tied ? ClassifierKind::kTied : ClassifierKind::kUntied;
 }
 
-std::unique_ptr<ModelConfig> ReadMeshT5(const PublishedConfig& config) {
-  T5Config model;
+ModelConfig ReadMeshT5(const PublishedConfig& config) {
+  ModelConfig model = BaseT5();
   const Shape* const embedding = config.FindShape("shared/embedding");
   if (embedding != nullptr && embedding->rank() == 3) {
     config.FailAt("shared/embedding", *embedding, " is that of an ensemble of models, which is not read here");
@@ -187,7 +187,7 @@ std::unique_ptr<ModelConfig> ReadMeshT5(const PublishedConfig& config) {
                   " rows of shared/embedding");
   }
   model.classifier = ReadClassifier(config);
-  model.encoder_layers = CountLayers(config, "encoder");
+  model.layers = CountLayers(config, "encoder");
   model.decoder_layers = CountLayers(config, "decoder");
   model.feed_forward = ReadMeshFeedForward(config);
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
@@ -205,7 +205,7 @@ std::unique_ptr<ModelConfig> ReadMeshT5(const PublishedConfig& config) {
   model.SetAttention(ReadMeshAttention(config, kMeshEncoderSelf, model.d_model),
                      ReadMeshAttention(config, kMeshDecoderSelf, model.d_model),
                      ReadMeshAttention(config, kMeshEncoderDecoder, model.d_model));
-  return std::make_unique<T5Config>(model);
+  return model;
 }
 
 Json ActivationOf(FeedForwardKind kind) {
@@ -224,8 +224,7 @@ Json ActivationOf(FeedForwardKind kind) {
   return "gelu-by-erf";
 }
 
-Json WriteMeshT5(const ModelConfig& written) {
-  const auto& model = static_cast<const T5Config&>(written);
+Json WriteMeshT5(const ModelConfig& model) {
   Json bindings =
       Json::MakeObject({{"d_model", model.d_model}, {"d_ff", model.d_ff}, {"dropout_rate", model.dropout_rate}});
   const auto add_stack = [&](const std::string& stack, int64_t layers, std::vector<std::string> classes) {
@@ -236,13 +235,12 @@ Json WriteMeshT5(const ModelConfig& written) {
     add("make_layer_stack.num_layers", layers);
     add(kNormEpsilon, model.norm_epsilon);
     add("DenseReluDense.hidden_size", model.d_ff);
-    add(kActivation, ActivationOf(model.feed_forward));
+    add(kActivation, ActivationOf(model.activation()));
     add("Unitransformer.d_model", model.d_model);
     add("Unitransformer.vocab_divisor", model.vocabulary % kVocabularyDivisor == 0 ? kVocabularyDivisor : 1);
   };
-  add_stack("encoder", model.encoder_layers,
-            {MeshAttentionClass(model.encoder_self, kMeshEncoderSelf), "DenseReluDense"});
-  add_stack("decoder", model.decoder_layers,
+  add_stack("encoder", model.layers, {MeshAttentionClass(model.encoder_self, kMeshEncoderSelf), "DenseReluDense"});
+  add_stack("decoder", model.num_decoder_layers(),
             {MeshAttentionClass(model.decoder_self, kMeshDecoderSelf),
              MeshAttentionClass(model.encoder_decoder, kMeshEncoderDecoder), "DenseReluDense"});
   bindings.Set(StrCat("decoder/", kSharedEmbedding), model.classifier == ClassifierKind::kTied);
@@ -252,8 +250,7 @@ Json WriteMeshT5(const ModelConfig& written) {
   return bindings;
 }
 
-bool HasRow(const PublishedTensor& row, const ModelConfig& config) {
-  const auto& model = static_cast<const T5Config&>(config);
+bool HasRow(const PublishedTensor& row, const ModelConfig& model) {
   const std::string_view ours = row.ours;
   const std::pair<const char*, const AttentionConfig*> layers[] = {
       {"encoder.relative_bias.", &model.encoder_self},
@@ -277,8 +274,6 @@ const PublishedForm kPublishedMeshT5 = {.model = "t5",
                                         .aliases = kMeshT5Aliases,
                                         .read = ReadMeshT5,
                                         .write = WriteMeshT5,
-                                        .describe = DescribeT5,
-                                        .inner_layers = nullptr,
                                         .has_row = HasRow,
                                         .config_name = "operative_config.gin"};
 

@@ -132,7 +132,7 @@ std::shared_ptr<const Tokenizer> TokenizerFrom(const Json& json, const TrainingC
 }
 // Whose parameters come later.
 std::unique_ptr<Model> ModelFrom(const Json& json, const TrainingConfig& config) {
-  return MakeModel(*ReadModelConfig(json.At("model"), "the model of rank 0"), config.optimization.seed);
+  return MakeModel(ReadModelConfig(json.At("model"), "the model of rank 0"), config.optimization.seed);
 }
 void ReceiveParameters(RankGroup& group, const TrainingConfig& config, Model& model) {
   LoadParameters({.path = "the parameters of rank 0", .tensors = group.ReceiveTensors(0), .metadata = {}}, model);

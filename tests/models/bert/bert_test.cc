@@ -9,6 +9,7 @@
 #include <string>
 
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
@@ -27,21 +28,22 @@ AttentionConfig Attention(const std::string& kind) {
   return attention;
 }
 
-BertConfig TinyBert(const std::string& kind = "multihead") {
-  BertConfig config;
+ModelConfig TinyBert(const std::string& kind = "multihead") {
+  ModelConfig config = BaseBert();
   config.vocabulary = kVocabulary;
   config.d_model = kD;
   config.d_ff = 20;
   config.layers = 2;
-  config.attention = Attention(kind);
+  config.SetAttention(Attention(kind));
   config.max_positions = 11;
   config.heads = {.pooler = true, .sentence = true, .masked_lm = true};
-  config.stddev = 0.3;
+  config.initial_stddev = 0.3;
   return config;
 }
 
-BertConfig TinyAlbert(const std::string& kind = "multihead") {
-  BertConfig config = TinyBert(kind);
+ModelConfig TinyAlbert(const std::string& kind = "multihead") {
+  ModelConfig config = TinyBert(kind);
+  config.name = "albert";
   config.feed_forward = FeedForwardKind::kGeluTanh;
   config.embedding_size = 7;
   config.layers = 3;
@@ -86,7 +88,7 @@ std::map<std::string, Variable> Outputs(const Bert& model, const Batch& inputs) 
 TEST(BertTest, ThePretrainingLossIsThatOfTheOutputs) {
   const Example example;
   for (const std::string kind : {"multihead", "talking", "dynamic", "bilinear"}) {
-    for (const BertConfig& config : {TinyBert(kind), TinyAlbert(kind)}) {
+    for (const ModelConfig& config : {TinyBert(kind), TinyAlbert(kind)}) {
       const Bert model(config, 3, DType::kFloat64);
       const LossResult loss = model.Loss(example.Pretraining(), {}, {});
       const auto outputs =
@@ -123,7 +125,7 @@ TEST(BertTest, AnAlbertsLayersAreOneSetOfParametersWithOneGradient) {
   }
   EXPECT_GT(blocks, 0);
   // Its gradient is the sum over the three layers: that of each alone, where the others' are copies.
-  BertConfig apart = TinyAlbert("talking");
+  ModelConfig apart = TinyAlbert("talking");
   apart.layer_groups = 3;
   const Bert copies(apart, 3, DType::kFloat64);
   std::map<std::string, NamedParameter> shared;
@@ -154,7 +156,7 @@ TEST(BertTest, AnAlbertsLayersAreOneSetOfParametersWithOneGradient) {
 TEST(BertTest, EachHeadHasItsOutputsAndItsLoss) {
   const Example example;
   const auto names = [&](const EncoderHeads& heads, Batch inputs) {
-    BertConfig config = TinyBert();
+    ModelConfig config = TinyBert();
     config.heads = heads;
     std::string text;
     for (const auto& [name, value] : Outputs(Bert(config, 5), inputs)) {
@@ -199,9 +201,9 @@ TEST(BertTest, EachHeadHasItsOutputsAndItsLoss) {
 }
 
 TEST(BertTest, PaddingOnEitherSideChangesNoOtherToken) {
-  BertConfig config = TinyBert("talking");
+  ModelConfig config = TinyBert("talking");
   config.positions = PositionScheme::kRelativeBias;  // learned positions count padding on the left
-  config.max_positions = 0;
+  config.max_positions.reset();
   const Bert model(config, 5, DType::kFloat64);
   const auto hidden = [&](const std::vector<int32_t>& ids, const std::vector<int32_t>& mask, int64_t first) {
     const auto n = static_cast<int64_t>(ids.size());
@@ -249,8 +251,8 @@ TEST(BertTest, BadInputsAreNamed) {
 
 // Blocks of different kinds have the parameters of these, and the output is that of each block after the other.
 TEST(BertTest, EachBlockHasTheAttentionOfItsOwn) {
-  BertConfig config = TinyBert();
-  config.layer_attention = {Attention("talking"), Attention("dcmha")};
+  ModelConfig config = TinyBert();
+  config.encoder_self_layers = {Attention("talking"), Attention("dcmha")};
   const Bert model(config, 3, DType::kFloat64);
   std::map<std::string, Tensor> parameters;
   for (const NamedParameter& one : model.Parameters()) parameters.emplace(one.name, one.value.value());
@@ -259,7 +261,7 @@ TEST(BertTest, EachBlockHasTheAttentionOfItsOwn) {
   EXPECT_FALSE(parameters.contains("encoder.block_1.self_attention.P_l"));
   ASSERT_EQ(model.AttentionPlaces().size(), 2u);
   EXPECT_EQ(model.AttentionPlaces()[1].config.dynamic_form, DynamicForm::kLowRank);
-  EXPECT_EQ(ReadBertConfig(config.ToJson(), "config.json")->ToJson(), config.ToJson());
+  EXPECT_EQ(ReadModelConfig(config.ToJson(), "config.json").ToJson(), config.ToJson());
   const auto hidden = [&] { return model.Encode(Example().ids, {}, {}, {}).sequence.value().ToVector<double>(); };
   const std::vector<double> before = hidden();
   for (const char* name : {"encoder.block_0.self_attention.P_w", "encoder.block_1.self_attention.dd"}) {
@@ -273,9 +275,9 @@ TEST(BertTest, EachBlockHasTheAttentionOfItsOwn) {
 
 // Two blocks of each of an ALBERT's three layers: the two are all its parameters.
 TEST(BertTest, AnAlbertsBlocksHaveKindsAndItsLayersShareThem) {
-  BertConfig config = TinyAlbert();
+  ModelConfig config = TinyAlbert();
   config.inner_layers = 2;
-  config.layer_attention = {Attention("multihead"), Attention("talking")};
+  config.encoder_self_layers = {Attention("multihead"), Attention("talking")};
   const Bert model(config, 3);
   int64_t projections = 0;
   for (const NamedParameter& one : model.Parameters()) projections += one.name.ends_with(".P_l") ? 1 : 0;
@@ -286,27 +288,26 @@ TEST(BertTest, AnAlbertsBlocksHaveKindsAndItsLayersShareThem) {
 }
 
 TEST(BertConfigTest, ItsJsonMakesItAgain) {
-  BertConfig config = TinyAlbert("dynamic");
+  ModelConfig config = TinyAlbert("dynamic");
   config.layer_groups = 2;
   config.inner_layers = 2;
   config.heads = {.pooler = true, .classes = 3, .masked_lm = true, .span = true};
   config.classifier = ClassifierKind::kUntied;
   const Json json = config.ToJson();
-  EXPECT_EQ(ReadBertConfig(json, "config.json")->ToJson(), json);
-  EXPECT_EQ(ReadBertConfig(TinyBert().ToJson(), "config.json")->ToJson(), TinyBert().ToJson());
+  EXPECT_EQ(ReadModelConfig(json, "config.json").ToJson(), json);
+  EXPECT_EQ(ReadModelConfig(TinyBert().ToJson(), "config.json").ToJson(), TinyBert().ToJson());
   Json forged = json;
   forged.Set("layer_groups", 7);
-  EXPECT_EQ(MessageOf([&] { ReadBertConfig(forged, "config.json"); }, ErrorKind::kData),
+  EXPECT_EQ(MessageOf([&] { ReadModelConfig(forged, "config.json"); }, ErrorKind::kData),
             "config.json: layer_groups: 7 is not between 1 and the 3 layers");
 }
 
 // What a training configuration that says nothing makes of BERT and ALBERT, and what it can say.
 
-BertConfig Built(TrainingConfig config) {
+ModelConfig Built(TrainingConfig config) {
   config.model.attention.kind = AttentionKind::kMultihead;
   const ResolvedConfig resolved(config);
-  return static_cast<const BertConfig&>(
-      *ConfigureModel(*resolved, {.size = 300, .tokens = {.begin = 3, .separator = 4, .mask = 5}}));
+  return ConfigureModel(*resolved, {.size = 300, .tokens = {.begin = 3, .separator = 4, .mask = 5}});
 }
 
 TrainingConfig Of(const char* model, int64_t d_model = 768) {
@@ -318,14 +319,14 @@ TrainingConfig Of(const char* model, int64_t d_model = 768) {
 }
 
 TEST(BertBuildTest, TheDefaultsAreThePublishedForms) {
-  const BertConfig bert = Built(Of("bert"));
+  const ModelConfig bert = Built(Of("bert"));
   EXPECT_EQ(bert.feed_forward, FeedForwardKind::kGelu);
-  EXPECT_EQ(bert.attention.scale, 0.125);
-  EXPECT_TRUE(bert.attention.projection_biases);
+  EXPECT_EQ(bert.encoder_self.scale, 0.125);
+  EXPECT_TRUE(bert.encoder_self.projection_biases);
   EXPECT_TRUE(bert.heads.pooler && bert.heads.sentence && bert.heads.masked_lm);
   EXPECT_EQ(bert.norm_epsilon, 1e-12);
   EXPECT_FALSE(bert.is_albert());
-  const BertConfig albert = Built(Of("albert"));
+  const ModelConfig albert = Built(Of("albert"));
   EXPECT_EQ(albert.feed_forward, FeedForwardKind::kGeluTanh);
   EXPECT_EQ(albert.embedding_size, 768);
   EXPECT_EQ(albert.layer_groups, 1);
@@ -337,27 +338,27 @@ TEST(BertBuildTest, TheDefaultsAreThePublishedForms) {
 }
 
 TEST(BertBuildTest, InitialWeightsAreThePublishedOnesAtThePublishedWidth) {
-  EXPECT_EQ(Built(Of("bert")).stddev, 0.02);
-  EXPECT_EQ(Built(Of("bert", 1536)).stddev, 0.02);
-  EXPECT_NEAR(Built(Of("albert", 192)).stddev, 0.04, 1e-15);
+  EXPECT_EQ(Built(Of("bert")).stddev(), 0.02);
+  EXPECT_EQ(Built(Of("bert", 1536)).stddev(), 0.02);
+  EXPECT_NEAR(Built(Of("albert", 192)).stddev(), 0.04, 1e-15);
   TrainingConfig config = Of("bert", 192);
   config.model.initial_stddev = 0.3;
-  const BertConfig told = Built(config);
-  EXPECT_EQ(told.stddev, 0.3);
-  EXPECT_EQ(told.attention.projection_stddev, 0.3);
+  const ModelConfig told = Built(config);
+  EXPECT_EQ(told.stddev(), 0.3);
+  EXPECT_EQ(told.encoder_self.projection_stddev, 0.3);
 }
 
 TEST(BertBuildTest, LayersHaveTheirKindsInTurnInBertsForm) {
   TrainingConfig config = Of("bert", 192);
   config.model.layers = 3;
   config.model.layer_kinds = {AttentionKind::kTalking, AttentionKind::kMultihead};
-  const BertConfig bert = Built(config);
-  ASSERT_EQ(bert.layer_attention.size(), 3u);
+  const ModelConfig bert = Built(config);
+  ASSERT_EQ(bert.encoder_self_layers.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
-    const AttentionConfig& layer = bert.layer_attention[i];
+    const AttentionConfig& layer = bert.encoder_self_layers[i];
     EXPECT_EQ(layer.mixing.P_l, i != 1);
     EXPECT_TRUE(layer.projection_biases);
-    EXPECT_EQ(layer.projection_stddev, bert.stddev);
+    EXPECT_EQ(layer.projection_stddev, bert.stddev());
     EXPECT_EQ(layer.scale, 0.25);
   }
 }
@@ -370,10 +371,10 @@ TEST(BertBuildTest, AnAlbertHasNoMoreKindsThanBlocks) {
   testing::ExpectError([&] { Built(config); }, ErrorKind::kUsage,
                        {"layer_kinds", "2 kinds, but the layers of an ALBERT share 1 block"});
   config.model.inner_layers = 2;
-  EXPECT_EQ(Built(config).layer_attention.size(), 2u);
+  EXPECT_EQ(Built(config).encoder_self_layers.size(), 2u);
   config.model.inner_layers = 1;
   config.model.layer_groups = 4;
-  EXPECT_EQ(Built(config).layer_attention.size(), 4u);
+  EXPECT_EQ(Built(config).encoder_self_layers.size(), 4u);
 }
 
 TEST(BertBuildTest, WithoutASentenceTaskThereIsNoPooler) {

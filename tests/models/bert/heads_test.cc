@@ -19,23 +19,24 @@ using testing::MessageOf;
 
 constexpr int64_t kVocabulary = 37, kD = 12, kLength = 9;
 
-BertConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
-  BertConfig config;
+ModelConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
+  ModelConfig config = BaseBert();
   config.vocabulary = kVocabulary;
   config.d_model = kD;
   config.d_ff = 20;
   config.layers = 2;
-  config.attention =
+  config.encoder_self =
       MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = 3, .key_size = {}}, kD);
   config.max_positions = 64;
   config.heads = heads;
-  config.stddev = 0.3;
+  config.initial_stddev = 0.3;
   return config;
 }
 
-BertConfig AlbertConfig(const EncoderHeads& heads) {
-  BertConfig config = Config(heads);
+ModelConfig AlbertConfig(const EncoderHeads& heads) {
+  ModelConfig config = Config(heads);
   config.feed_forward = FeedForwardKind::kGeluTanh;
+  config.name = "albert";
   config.embedding_size = 7;
   config.layer_groups = 1;
   return config;
@@ -94,7 +95,7 @@ std::vector<Task> Tasks() {
   return tasks;
 }
 
-void ExpectThePublishedLoss(const Task& task, const BertConfig& config) {
+void ExpectThePublishedLoss(const Task& task, const ModelConfig& config) {
   SCOPED_TRACE(task.name);
   const Bert model(config, 3, DType::kFloat64);
   const LossResult loss = model.Loss(task.batch, {}, {});
@@ -219,7 +220,7 @@ TEST(TaskLossTest, PaddingCountsNothing) {
 
 TEST(TaskLossTest, APartOfThePooledOutputIsDroppedInTraining) {
   for (const Task& task : Tasks()) {
-    BertConfig config = Config(task.heads);
+    ModelConfig config = Config(task.heads);
     config.dropout_rate = 0.5;
     const Bert model(config, 3);
     Bert::Hidden hidden;

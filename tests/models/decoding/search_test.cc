@@ -38,15 +38,14 @@ Tensor OneRow(const std::vector<int32_t>& ids) {
   return Tensor::FromValues<int32_t>({1, static_cast<int64_t>(ids.size())}, ids);
 }
 
-LmConfig TinyLm(const std::string& kind, int64_t vocabulary, int64_t context) {
-  LmConfig config;
+ModelConfig TinyLm(const std::string& kind, int64_t vocabulary, int64_t context) {
+  ModelConfig config;
   config.vocabulary = vocabulary;
   config.d_model = 10;
   config.d_ff = 13;
   config.layers = 2;
   config.context = context;
-  config.attention = TinyAttention(kind, config.d_model);
-  config.attention.causality = Causality::kCausal;
+  config.SetAttention(TinyAttention(kind, config.d_model));
   return config;
 }
 
@@ -164,7 +163,7 @@ TEST(SearchTest, AsManyBeamsAsThereAreTextsFindThemAllInOrder) {
   constexpr int64_t kVocabulary = 6;  // of which 5 can be written
   for (const char* kind : kKinds) {
     SCOPED_TRACE(kind);
-    T5Config config = TinyT5(kind);
+    ModelConfig config = TinyT5(kind);
     config.vocabulary = kVocabulary;
     const T5 t5(config, 3, DType::kFloat64);
     const Lm lm(TinyLm(kind, kVocabulary, 16), 3, DType::kFloat64);
@@ -260,10 +259,10 @@ TEST(SearchTest, AnAnswerDependsOnItsInputAlone) {
   for (const char* kind : kKinds) {
     for (const AttentionImplementation implementation :
          {AttentionImplementation::kFused, AttentionImplementation::kComposed}) {
-      T5Config config = TinyT5(kind);
-      LmConfig lm_config = TinyLm(kind, 40, 30);  // less than the longest inputs
+      ModelConfig config = TinyT5(kind);
+      ModelConfig lm_config = TinyLm(kind, 40, 30);  // less than the longest inputs
       for (AttentionConfig* attention :
-           {&config.encoder_self, &config.decoder_self, &config.encoder_decoder, &lm_config.attention}) {
+           {&config.encoder_self, &config.decoder_self, &config.encoder_decoder, &lm_config.decoder_self}) {
         attention->implementation = implementation;
       }
       const T5 t5(config, 2);
@@ -303,7 +302,7 @@ TEST(SearchTest, RoundedWeightsWriteTheSameInBFloat16) {
 
 // A final norm of zero makes all logits equal.
 TEST(SearchTest, TiesGoToTheBetterHypothesisAndThenToTheSmallerId) {
-  T5Config config = TinyT5("multihead");
+  ModelConfig config = TinyT5("multihead");
   const T5 model(config, 2, DType::kFloat64);
   for (const NamedParameter& parameter : model.Parameters()) {
     if (parameter.name == "decoder.final_norm.scale") parameter.value.value().Fill(0);
@@ -403,7 +402,7 @@ TEST(SearchTest, TheDefectOfThePublishedCodeChangesWhatHasMixingsByPosition) {
       AttentionConfig attention = TinyAttention("dynamic", 10);
       attention.mixing.P_Ml = attention.mixing.P_Mw = by_position;
       attention.implementation = implementation;
-      T5Config config = TinyT5("talking");
+      ModelConfig config = TinyT5("talking");
       config.SetAttention(attention);
       const T5 model(config, 2);
       for (const NamedParameter& parameter : model.Parameters()) {

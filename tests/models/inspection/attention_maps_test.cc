@@ -29,36 +29,36 @@ std::shared_ptr<const Tokenizer> Bytes(MaskTokens mask_tokens = MaskTokens::kNo)
 }
 
 T5 MakeT5Model(const Tokenizer& tokenizer, const std::string& kind = "talking") {
-  T5Config config = TinyT5(kind);
+  ModelConfig config = TinyT5(kind);
   config.vocabulary = tokenizer.vocab_size();
   config.tokens = tokenizer.special_tokens();
   return T5(config, 5);
 }
 
 Lm MakeLmModel(const Tokenizer& tokenizer) {
-  LmConfig config;
+  ModelConfig config;
   config.vocabulary = tokenizer.vocab_size();
   config.tokens = tokenizer.special_tokens();
   config.d_model = 10;
   config.d_ff = 13;
   config.layers = 2;
   config.context = 11;
-  config.attention = TinyAttention("multihead", 10);
-  config.attention.causality = Causality::kCausal;
+  config.SetAttention(TinyAttention("multihead", 10));
   return Lm(config, 5);
 }
 
 // Three layers of which all share their parameters.
 Bert MakeAlbertModel(const Tokenizer& tokenizer) {
-  BertConfig config;
+  ModelConfig config = BaseBert();
   config.vocabulary = tokenizer.vocab_size();
   config.tokens = tokenizer.special_tokens();
   config.d_model = 10;
   config.d_ff = 13;
   config.layers = 3;
   config.layer_groups = 1;
+  config.name = "albert";
   config.embedding_size = 7;
-  config.attention = TinyAttention("talking", 10);
+  config.SetAttention(TinyAttention("talking", 10));
   config.max_positions = 40;
   config.heads = {.pooler = true, .masked_lm = true};
   return Bert(config, 5);

@@ -46,7 +46,7 @@ TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
   EXPECT_EQ(ExpandPattern(pattern, 7, 3), "groups.2.layers.1.w");
   EXPECT_EQ(MatchPattern(pattern, "groups.2.layers.1.w", 3), 7);
   EXPECT_EQ(MatchPattern(pattern, "groups.2.layers.3.w", 3), std::nullopt);
-  BertConfig config;
+  ModelConfig config = BaseBert();
   config.inner_layers = 2;
   const PublishedNames names(kPublishedAlbert, &config);
   EXPECT_EQ(names.NamesOf("encoder.block_3.feed_forward.wi")[0].name,

@@ -7,6 +7,8 @@
 
 #include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
@@ -17,15 +19,14 @@ namespace lm_test {
 
 constexpr int64_t kContext = 11;
 
-LmConfig TinyLm(const std::string& kind, PositionScheme positions = PositionScheme::kRelativeBias) {
-  LmConfig config;
+ModelConfig TinyLm(const std::string& kind, PositionScheme positions = PositionScheme::kRelativeBias) {
+  ModelConfig config;
   config.vocabulary = 29;
   config.d_model = 10;
   config.d_ff = 13;
   config.layers = 2;
   config.context = kContext;
-  config.attention = TinyAttention(kind, config.d_model);
-  config.attention.causality = Causality::kCausal;
+  config.SetAttention(TinyAttention(kind, config.d_model));
   config.positions = positions;
   config.relative_buckets = 8;
   config.relative_attention_max_distance = 9;
@@ -76,7 +77,7 @@ TEST_P(LmKindTest, NoPositionSeesALaterOne) {
 }
 
 TEST_P(LmKindTest, GradientsAreThoseOfTheLoss) {
-  LmConfig config = TinyLm(GetParam(), PositionScheme::kLearned);
+  ModelConfig config = TinyLm(GetParam(), PositionScheme::kLearned);
   const Lm model(config, 1, DType::kFloat64);
   Batch batch;
   batch.Add("inputs", TinyIds(2, 7, 29, 2)).Add("targets", TinyIds(2, 7, 29, 3));
@@ -116,7 +117,10 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LmKindTest,
 
 // A kind for each layer, rotary positions, gates: what a user says, from options to the decoded text.
 TEST(LmFamilyTest, LayersOfDifferentKindsDecodeAsTheFullPass) {
-  ModelOptions options = {.name = "lm", .attention = {.kind = AttentionKind::kTalking, .heads = 4, .kv_heads = 2}};
+  TrainingConfig training;
+  training.objective.input_length = kContext;
+  ModelConfig& options = training.model;
+  options.attention = {.kind = AttentionKind::kTalking, .heads = 4, .kv_heads = 2};
   options.attention.head_gate = HeadGate::kElement;
   options.attention.convolution = "2x3";
   options.layer_kinds = {AttentionKind::kTalking, AttentionKind::kDcmha, AttentionKind::kDiffV1};
@@ -131,12 +135,10 @@ TEST(LmFamilyTest, LayersOfDifferentKindsDecodeAsTheFullPass) {
     options.positions = positions;
     options.layer_kinds = kinds;
     if (kinds.size() == 2) options.attention.convolution.reset();  // the second kind's alone
-    const ModelPurpose purpose = {.vocabulary = {.size = 29, .tokens = {}}, .input_length = kContext, .heads = {}};
-    const std::unique_ptr<ModelConfig> config = ConfigureLm(options, purpose);
-    const auto& lm = static_cast<const LmConfig&>(*config);
-    ASSERT_EQ(lm.layer_attention.size(), 4u);
-    EXPECT_EQ(lm.layer_attention[3].mixing, lm.layer_attention[0].mixing);
-    EXPECT_EQ(ReadLmConfig(config->ToJson(), "json")->ToJson(), config->ToJson());
+    const ModelConfig lm = ConfigureModel(training, {.size = 29, .tokens = {}});
+    ASSERT_EQ(lm.decoder_self_layers.size(), 4u);
+    EXPECT_EQ(lm.decoder_self_layers[3].mixing, lm.decoder_self_layers[0].mixing);
+    EXPECT_EQ(ReadModelConfig(lm.ToJson(), "json").ToJson(), lm.ToJson());
     const Lm model(lm, 1, DType::kFloat64);
     const Tensor ids = TinyIds(3, kContext, 29, 1, 0);
     const Tensor full = AllLogits(model, ids);
@@ -176,12 +178,12 @@ TEST(LmTest, TheLossIsTheMeanNegativeLogOfTheTargets) {
 
 TEST(LmTest, ConfigurationsComeBackFromJson) {
   for (const char* kind : {"multihead", "dynamic", "bilinear"}) {
-    LmConfig config = TinyLm(kind, PositionScheme::kLearned);
+    ModelConfig config = TinyLm(kind, PositionScheme::kLearned);
     config.classifier = ClassifierKind::kUntied;
     config.feed_forward = FeedForwardKind::kGelu;
-    config.attention.dropout_rate = config.dropout_rate = 0.25;
+    config.SetDropout(0.25);
     const Json json = config.ToJson();
-    EXPECT_EQ(ReadLmConfig(json, "x")->ToJson(), json);
+    EXPECT_EQ(ReadModelConfig(json, "x").ToJson(), json);
   }
 }
 
@@ -189,9 +191,9 @@ TEST(LmTest, RefusesWhatCannotBe) {
   const auto message = [](auto change) {
     Json json = TinyLm("talking").ToJson();
     change(json);
-    return testing::MessageOf([&] { ReadLmConfig(json, "config.json"); }, ErrorKind::kData);
+    return testing::MessageOf([&] { ReadModelConfig(json, "config.json"); }, ErrorKind::kData);
   };
-  EXPECT_NE(message([](Json& json) { json.Set("model", "t5"); }).find("config.json: model"), std::string::npos);
+  EXPECT_NE(message([](Json& json) { json.Set("model", "gpt"); }).find("config.json: model"), std::string::npos);
   EXPECT_NE(message([](Json& json) { json.Set("context", 0); }).find("context"), std::string::npos);
   EXPECT_NE(message([](Json& json) { json.Set("layers", 1001); }).find("layers"), std::string::npos);
   EXPECT_NE(message([](Json& json) { json.Set("d_model", 12); }).find("d_model"), std::string::npos);

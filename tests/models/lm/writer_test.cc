@@ -22,14 +22,13 @@ constexpr int64_t kContext = 8;
 std::shared_ptr<const Tokenizer> Letters() { return MakeCharacterTokenizer("\nabcdefghijklmnopqrstuvwxyz", "x", 0); }
 
 Lm LetterModel() {
-  LmConfig config;
+  ModelConfig config;
   config.vocabulary = Letters()->vocab_size();
   config.d_model = 10;
   config.d_ff = 13;
   config.layers = 2;
   config.context = kContext;
-  config.attention = TinyAttention("dynamic", config.d_model);
-  config.attention.causality = Causality::kCausal;
+  config.SetAttention(TinyAttention("dynamic", config.d_model));
   config.positions = PositionScheme::kLearned;
   return {config, 1, DType::kFloat64};
 }
@@ -85,7 +84,7 @@ TEST(LmWriterTest, ATextIsAFunctionOfSeedAndSample) {
 }
 
 TEST(LmWriterTest, ATextOfItsOwnBeginsWhateverTheAlphabet) {
-  LmConfig config = LetterModel().config();
+  ModelConfig config = LetterModel().config();
   for (const char* letters : {"ACGT", "\nab", " ab", "\u3002\u4e2d"}) {
     const std::shared_ptr<const Tokenizer> tokenizer = MakeCharacterTokenizer(letters, "x", 0);
     config.vocabulary = tokenizer->vocab_size();
@@ -106,7 +105,7 @@ TEST(LmWriterTest, ATextOfItsOwnBeginsAfterTokensAsTheyStandInText) {
   for (const LineEnds line_ends : {LineEnds::kSpaces, LineEnds::kKept}) {
     const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(
         *MakeSyntheticCorpus(1).training, {.vocab_size = 400, .max_sample_bytes = 20'000, .line_ends = line_ends}, 0);
-    LmConfig config = LetterModel().config();
+    ModelConfig config = LetterModel().config();
     config.vocabulary = tokenizer->vocab_size();
     const Lm model(config, 1, DType::kFloat64);
     const std::vector<int32_t> text = tokenizer->Encode("She sat.\nHe sat.");

@@ -13,13 +13,13 @@
 namespace crosstalk {
 namespace config_test {
 
-T5Config Read(const Json& json) { return static_cast<const T5Config&>(*ReadT5Config(json, "test")); }
+ModelConfig Read(const Json& json) { return ReadModelConfig(json, "test"); }
 
 TEST(T5ConfigTest, JsonGoesOutAndComesBackTheSame) {
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
-    const T5Config config = TinyT5(kind, FeedForwardKind::kRelu, ClassifierKind::kUntied, 0.25);
+    const ModelConfig config = TinyT5(kind, FeedForwardKind::kRelu, ClassifierKind::kUntied, 0.25);
     const std::string text = config.ToJson().Dump();
-    const T5Config back = Read(ParseJson(text, "test"));
+    const ModelConfig back = Read(ParseJson(text, "test"));
     EXPECT_EQ(back.ToJson().Dump(), text);
     EXPECT_EQ(back.decoder_self.causality, Causality::kCausal);
     EXPECT_EQ(back.encoder_self.mixing, config.encoder_self.mixing);
@@ -31,12 +31,12 @@ TEST(T5ConfigTest, JsonGoesOutAndComesBackTheSame) {
 void ExpectRejected(const std::string& member, Json value) {
   Json json = TinyT5("talking").ToJson();
   json.Set(member, std::move(value));
-  testing::ExpectError([&] { ReadT5Config(json, "config.json"); }, ErrorKind::kData, {"config.json", member});
+  testing::ExpectError([&] { ReadModelConfig(json, "config.json"); }, ErrorKind::kData, {"config.json", member});
 }
 
 TEST(T5ConfigTest, RejectsJsonThatIsNotUnderstood) {
   ExpectRejected("layers", 3);
-  ExpectRejected("model", "bert");
+  ExpectRejected("model", "gpt");
   ExpectRejected("d_model", "10");
   ExpectRejected("d_model", 11);
   ExpectRejected("encoder_layers", 0);
@@ -52,7 +52,7 @@ TEST(T5ConfigTest, RejectsJsonThatIsNotUnderstood) {
 }
 
 TEST(T5ConfigTest, ValidateNamesTheFieldAtFault) {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   config.d_model = 12;
   testing::ExpectError([&] { config.Validate(); }, ErrorKind::kUsage, {"d_model = 12"});
   config = TinyT5("talking");
@@ -65,12 +65,12 @@ TEST(T5ConfigTest, ValidateNamesTheFieldAtFault) {
 
 TEST(T5ConfigTest, RelativeBucketsThatValidateCanBeBuilt) {
   for (const int64_t buckets : {4, 9, 32, 128}) {
-    T5Config config = TinyT5("talking");
+    ModelConfig config = TinyT5("talking");
     config.relative_buckets = buckets;
     EXPECT_NO_THROW(config.Validate());
     EXPECT_NO_THROW(T5(config, 1));
   }
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   config.relative_buckets = 256;
   try {
     config.Validate();
@@ -83,11 +83,11 @@ TEST(T5ConfigTest, RelativeBucketsThatValidateCanBeBuilt) {
 }
 
 TEST(T5ConfigTest, ReadsFilesWithoutDistanceAndTokens) {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   config.relative_attention_max_distance = 256;
   config.tokens.decoder_start = 7;
   const Json written = config.ToJson();
-  const T5Config back = Read(written);
+  const ModelConfig back = Read(written);
   EXPECT_EQ(back.relative_attention_max_distance, 256);
   EXPECT_EQ(back.tokens, config.tokens);
   Json old = Json::MakeObject();
@@ -99,7 +99,7 @@ TEST(T5ConfigTest, ReadsFilesWithoutDistanceAndTokens) {
 }
 
 TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   config.encoder_self_layers = {config.encoder_self, TinyAttention("multihead", config.d_model)};
   config.SetDropout(0.1);
   EXPECT_EQ(config.dropout_rate, 0.1);
@@ -108,7 +108,7 @@ TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
 }
 
 TEST(T5ConfigTest, ListsOfLayersAreInFilesWhereThereAreSomeAndFitTheirStack) {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   EXPECT_EQ(config.ToJson().Dump().find("_layers\": ["), std::string::npos);
   config.decoder_self_layers = {config.decoder_self, config.decoder_self};
   const Json json = config.ToJson();
@@ -116,7 +116,7 @@ TEST(T5ConfigTest, ListsOfLayersAreInFilesWhereThereAreSomeAndFitTheirStack) {
   const auto rejected = [&](Json list, const std::vector<std::string>& parts) {
     Json forged = json;
     forged.Set("decoder_self_layers", std::move(list));
-    testing::ExpectError([&] { ReadT5Config(forged, "config.json"); }, ErrorKind::kData, parts);
+    testing::ExpectError([&] { ReadModelConfig(forged, "config.json"); }, ErrorKind::kData, parts);
   };
   const Json layer = json.At("decoder_self_layers").AsArray()[0];
   rejected(Json(3), {"decoder_self_layers", "must be a list"});
@@ -129,18 +129,24 @@ TEST(T5ConfigTest, ListsOfLayersAreInFilesWhereThereAreSomeAndFitTheirStack) {
 
 // What no option says stays as an origin has it, in each layer of a list too.
 TEST(T5ConfigTest, AnOriginsLayersKeepTheirDropout) {
-  T5Config before = TinyT5("talking");
-  before.encoder_self_layers = {before.encoder_self, before.encoder_self};
-  T5Config origin = before, config = before;
+  TrainingConfig training;
+  training.model.name = "t5";
+  training.model.dropout_rate = 0.5;
+  training.model.layer_kinds = {AttentionKind::kTalking, AttentionKind::kMultihead};
+  ModelConfig origin = ConfigureModel(training, {.size = 500, .tokens = {}});
+  origin.norm_epsilon = 1e-5;
   origin.encoder_self_layers[1].dropout_rate = 0.25;
-  config.encoder_self_layers[0].dropout_rate = 0.5;
-  config.KeepFrom(origin, before);
-  EXPECT_EQ(config.encoder_self_layers[0].dropout_rate, 0.5);
-  EXPECT_EQ(config.encoder_self_layers[1].dropout_rate, 0.25);
+  const ModelConfig kept = ConfigureModel(training, origin, training);
+  EXPECT_EQ(kept.norm_epsilon, 1e-5);
+  EXPECT_EQ(kept.encoder_self_layers[0].dropout_rate, 0.5);
+  EXPECT_EQ(kept.encoder_self_layers[1].dropout_rate, 0.25);
+  TrainingConfig other = training;
+  other.model.dropout_rate = 0.125;
+  EXPECT_EQ(ConfigureModel(other, origin, training).encoder_self_layers[1].dropout_rate, 0.125);
 }
 
 TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
-  T5Config config;
+  ModelConfig config = BaseT5();
   config.vocabulary = 32100;
   EXPECT_EQ(PaddedVocabulary(config.vocabulary), 32128);
   config.vocabulary = 256;
@@ -148,7 +154,7 @@ TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
 }
 
 TEST(T5ConfigTest, AVocabularyHasTwoEntriesOrMore) {
-  T5Config config;
+  ModelConfig config = BaseT5();
   config.d_model = 8;
   config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 3, 2, 4, 5));
   config.tokens.unknown = 1;
@@ -163,7 +169,7 @@ TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
   training.model.name = "t5";
   training.model.relative_buckets = 64;
   training.model.relative_attention_max_distance = 300;
-  const Json json = ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}})->ToJson();
+  const Json json = ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}}).ToJson();
   EXPECT_EQ(json.At("relative_buckets").AsInt(), 64);
   EXPECT_EQ(json.At("relative_attention_max_distance").AsInt(), 300);
   training.model.relative_attention_max_distance = 8;  // a direction's exact buckets reach further
@@ -181,7 +187,7 @@ TEST(T5ConfigTest, ADecoderConvolvesOverKeysAloneTowardsTheEncoder) {
   training.model.name = "t5";
   training.model.attention.kind = AttentionKind::kMta;
   const auto configured = [&training] {
-    return ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}})->ToJson();
+    return ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}}).ToJson();
   };
   const auto convolution = [](const Json& attention) {
     return std::vector<int64_t>{attention.At("c_ql").AsInt(), attention.At("c_kl").AsInt(),

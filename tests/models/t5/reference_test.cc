@@ -27,7 +27,7 @@ class PlainT5 {
 
   Sequence Encode(const std::vector<int>& ids) const {
     Sequence x = Embed(ids);
-    for (int64_t layer = 0; layer < config_.encoder_layers; ++layer) {
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
       const std::string block = "encoder.block_" + std::to_string(layer);
       Attend(block + ".self_attention", x, nullptr, "encoder.relative_bias.table", false);
       FeedForward(block + ".feed_forward", x);
@@ -143,7 +143,7 @@ class PlainT5 {
     }
   }
 
-  T5Config config_;
+  ModelConfig config_ = BaseT5();
   std::map<std::string, Vector> weights_;
 };
 

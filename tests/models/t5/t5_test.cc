@@ -10,6 +10,8 @@
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
@@ -142,7 +144,7 @@ TEST_P(T5KindTest, WhatAMaskHidesInsideARowChangesNothing) {
 }
 
 TEST(T5Test, SaysWhatComputesItsAttention) {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   EXPECT_EQ(AttentionImplementationText(T5(config, 1)), "fused");
   config.encoder_decoder.implementation = AttentionImplementation::kComposed;
   EXPECT_EQ(AttentionImplementationText(T5(config, 1)), "fused and composed");
@@ -151,7 +153,7 @@ TEST(T5Test, SaysWhatComputesItsAttention) {
 }
 
 TEST(T5Test, OtherSpecialTokensAreTheConfigurations) {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   config.tokens = {.pad = 5, .end = 6, .decoder_start = 7};
   const T5 model(config, 1, DType::kFloat64);
   const Tensor inputs = TinyIds(2, 6, kVocabulary, 1), targets = Tensor::Full({2, 3}, 5, DType::kInt32);
@@ -190,13 +192,16 @@ TEST_P(T5KindTest, RecomputationGivesTheSameBits) {
 
 // Three encoder and four decoder layers, whose kinds come in turn; what a user says, from options to decoded logits.
 TEST(T5LayerKindsTest, LayersOfDifferentKindsDecodeAsTheWholePassAndRecomputeToTheSameBits) {
-  ModelOptions options = {.name = "t5", .attention = {.kind = AttentionKind::kTalking, .heads = 4}};
+  TrainingConfig training;
+  ModelConfig& options = training.model;
+  options.name = "t5";
+  options.attention = {.kind = AttentionKind::kTalking, .heads = 4};
   options.d_model = 16;
   options.d_ff = 13;
   options.layers = 3;
   options.decoder_layers = 4;
-  options.dropout = 0.1;
-  const ModelPurpose purpose = {.vocabulary = {.size = kVocabulary, .tokens = SpecialTokens()}, .heads = {}};
+  options.dropout_rate = 0.1;
+  const Vocabulary vocabulary = {.size = kVocabulary, .tokens = SpecialTokens()};
   const Batch batch;
   using K = AttentionKind;
   struct Said {
@@ -209,13 +214,12 @@ TEST(T5LayerKindsTest, LayersOfDifferentKindsDecodeAsTheWholePassAndRecomputeToT
     options.layer_kinds = said.kinds;
     options.encoder_self_kind = said.encoder_self;
     options.encoder_decoder_kind = said.encoder_decoder;
-    const std::unique_ptr<ModelConfig> made = ConfigureT5(options, purpose);
-    const auto& config = static_cast<const T5Config&>(*made);
+    const ModelConfig config = ConfigureModel(training, vocabulary);
     EXPECT_EQ(config.encoder_self_layers.size(), said.encoder_self ? 0u : 3u);
     ASSERT_EQ(config.decoder_self_layers.size(), 4u);
     EXPECT_EQ(config.encoder_decoder_layers.size(), said.encoder_decoder ? 0u : 4u);
     EXPECT_EQ(ToString(config.decoder_self_layers[1]), ToString(MakeAttentionLayer(options, said.kinds[1])));
-    EXPECT_EQ(ReadT5Config(made->ToJson(), "json")->ToJson(), made->ToJson());
+    EXPECT_EQ(ReadModelConfig(config.ToJson(), "json").ToJson(), config.ToJson());
 
     const T5 model(config, 1, DType::kFloat64);
     EXPECT_EQ(model.AttentionPlaces().size(), (said.encoder_self ? 1u : 3u) + 4u + (said.encoder_decoder ? 1u : 4u));
@@ -244,7 +248,8 @@ TEST(T5LayerKindsTest, LayersOfDifferentKindsDecodeAsTheWholePassAndRecomputeToT
     }
   }
   options.encoder_self_kind = options.decoder_self_kind = options.encoder_decoder_kind = K::kTalking;
-  testing::ExpectError([&] { ConfigureT5(options, purpose); }, ErrorKind::kUsage, {"layer_kinds", "kind of its own"});
+  testing::ExpectError([&] { ConfigureModel(training, vocabulary); }, ErrorKind::kUsage,
+                       {"layer_kinds", "kind of its own"});
 }
 
 // Rows 40 … 127 of the tables are there for their alignment only.
@@ -324,8 +329,8 @@ TEST(T5Test, ShiftRightPutsTheStartFirstAndDropsTheLast) {
 }
 
 TEST(T5Test, InitialValuesOfALayerDoNotDependOnTheOthers) {
-  T5Config small = TinyT5("talking"), large = TinyT5("talking");
-  large.encoder_layers = 3;
+  ModelConfig small = TinyT5("talking"), large = TinyT5("talking");
+  large.layers = 3;
   large.classifier = ClassifierKind::kUntied;
   const std::vector<NamedParameter> of_small = T5(small, 4).Parameters(), of_large = T5(large, 4).Parameters();
   size_t found = 0;
@@ -345,7 +350,7 @@ TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
   const ThreadsScope one_thread(1);
   for (const AttentionImplementation implementation :
        {AttentionImplementation::kFused, AttentionImplementation::kComposed}) {
-    T5Config config = TinyT5(GetParam());
+    ModelConfig config = TinyT5(GetParam());
     for (AttentionConfig* attention : {&config.encoder_self, &config.decoder_self, &config.encoder_decoder}) {
       attention->implementation = implementation;
     }

@@ -22,7 +22,7 @@ namespace writer_test {
 std::shared_ptr<const Tokenizer> Letters() { return MakeCharacterTokenizer("abcdefghijklmnopqrstuvwxyz", "x", 4); }
 
 T5 LetterModel() {
-  T5Config config = TinyT5("talking");
+  ModelConfig config = TinyT5("talking");
   config.vocabulary = Letters()->vocab_size();
   return {config, 5, DType::kFloat64};
 }

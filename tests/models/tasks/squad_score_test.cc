@@ -136,16 +136,16 @@ double MeasureOf(const std::vector<Metric>& measures, const std::string& name) {
 
 TEST(NoAnswerTest, TheBestThresholdsAnswersScoreWhatItPromises) {
   const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(0, MaskTokens::kYes);
-  BertConfig config;
+  ModelConfig config = BaseBert();
   config.vocabulary = bytes->vocab_size();
   config.tokens = bytes->special_tokens();
   config.d_model = 24;
   config.d_ff = 48;
   config.layers = 1;
-  config.attention = MakeAttentionConfig({.kind = AttentionKind::kMultihead, .heads = 3, .key_size = {}}, 24);
+  config.encoder_self = MakeAttentionConfig({.kind = AttentionKind::kMultihead, .heads = 3, .key_size = {}}, 24);
   config.max_positions = 48;
   config.heads = {.span = true};
-  config.stddev = 0.3;
+  config.initial_stddev = 0.3;
   TaskType type = {};
   type.name = "squad-v2";
   type.form = TaskForm::kSpan;

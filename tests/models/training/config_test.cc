@@ -180,12 +180,12 @@ TEST(TrainingConfigTest, AFieldOfAnotherObjectiveIsRefused) {
 TEST(TrainingConfigTest, AModelReadsOrRefusesEachOption) {
   const auto configured = [](const TrainingConfig& config) {
     const ResolvedConfig resolved(config);
-    return ConfigureModel(*resolved, VocabularyOf(*resolved, nullptr))->ToJson();
+    return ConfigureModel(*resolved, VocabularyOf(*resolved, nullptr)).ToJson();
   };
   for (const std::string& model : ModelNames()) {
     TrainingConfig plain;
     plain.model.name = model;
-    for (const Field<ModelOptions>& field : ModelFields()) {
+    for (const Field<ModelConfig>& field : ModelFields()) {
       if (field.key == "model") continue;
       std::vector<Json> values = {3, 12, 0.25, "Xl", true, Json::MakeArray({"mta"})};
       values.insert(values.end(), field.choices.begin(), field.choices.end());

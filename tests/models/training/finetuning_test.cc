@@ -91,7 +91,7 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   EXPECT_EQ(*t5.objective.name, "text-to-text");
   EXPECT_EQ(t5.optimization.learning_rate, 1e-3);
   EXPECT_EQ(t5.optimization.schedule, ScheduleKind::kConstant);
-  EXPECT_EQ(t5.model.dropout, 0.1);
+  EXPECT_EQ(t5.model.dropout_rate, 0.1);
   EXPECT_EQ(t5.optimization.frozen, "embedding");
   EXPECT_EQ(t5.optimization.optimizer_start, OptimizerStart::kCarried);
   EXPECT_TRUE(LoadOrigin(dir_ / "t5", TrainedParts::kTokenizer).has_optimizer_state);
@@ -282,7 +282,7 @@ TEST(FrozenTest, OneParameterAloneHasTheGradientThatItHasAmongAll) {
         const ResolvedConfig resolved(config);
         const TrainingData data = OpenTrainingData(*resolved);
         const Batch batch = MakeBatches(*resolved, data, {0})->Get(0, 0);
-        const auto model = MakeModel(*ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), 1);
+        const auto model = MakeModel(ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), 1);
         model->SetActivations(activations);
         const auto whole = Gradients(*model, batch);
         for (const auto& [parameter, gradient] : whole) {
@@ -302,7 +302,7 @@ TEST(FrozenTest, NamesAreChecked) {
     TrainingConfig config = *TinyConfig();
     config.optimization.frozen = frozen;
     const ResolvedConfig resolved(config);
-    const auto model = MakeModel(*ConfigureModel(*resolved, {.size = 300, .tokens = {}}), 1);
+    const auto model = MakeModel(ConfigureModel(*resolved, {.size = 300, .tokens = {}}), 1);
     PrepareModel(config.optimization, *model);
   };
   EXPECT_NO_THROW(freeze("embedding,encoder.block_0,*.P_l"));

@@ -17,12 +17,12 @@ namespace loop_test {
 
 constexpr int64_t kVocabulary = 50;
 
-T5Config TinyConfig() {
-  T5Config config;
+ModelConfig TinyConfig() {
+  ModelConfig config = BaseT5();
   config.vocabulary = kVocabulary;
   config.d_model = 12;
   config.d_ff = 20;
-  config.encoder_layers = 1;
+  config.layers = 1;
   config.decoder_layers = 1;
   config.SetAttention(AttentionConfig::TalkingHeads(12, 3, 4, 2, 5, 7));
   return config;
@@ -87,7 +87,7 @@ double LnPpl(const StepResult& step) {
 }
 
 struct Rig {
-  explicit Rig(int64_t parts, const T5Config& config = TinyConfig(), const LoopOptions& options = Options())
+  explicit Rig(int64_t parts, const ModelConfig& config = TinyConfig(), const LoopOptions& options = Options())
       : model(config, 7),
         optimizer(model.Parameters()),
         batches(12 / parts, parts),
@@ -133,7 +133,7 @@ TEST(LoopTest, DenominatorsDifferByThePadding) {
 }
 
 TEST(LoopTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
-  T5Config config = TinyConfig();
+  ModelConfig config = TinyConfig();
   config.dropout_rate = 0.2;
   config.SetAttention(config.encoder_self);
   std::vector<float> expected;

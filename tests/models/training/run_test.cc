@@ -50,7 +50,7 @@ TEST(ModelPrecisionTest, ALossInBfloat16IsThatOfARun) {
     const TrainingData data = OpenTrainingData(*resolved);
     const Batch batch = MakeBatches(*resolved, data, {0})->Get(0, 0);
     const std::unique_ptr<Model> model =
-        MakeModel(*ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), config.optimization.seed);
+        MakeModel(ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), config.optimization.seed);
     const ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = config.optimization.seed};
     const auto loss = [&] {
       return Means(model->Loss(batch, MakeLossOptions(resolved->optimization), context).sums)[0].value;

@@ -64,7 +64,7 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
   ReleaseCachedMemory();
   const int64_t before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
-  const auto model = MakeModel(*ConfigureModel(*config, vocabulary), 1);
+  const auto model = MakeModel(ConfigureModel(*config, vocabulary), 1);
   PrepareModel(config->optimization, *model);
   const auto optimizer = MakeOptimizer(config->optimization, model->Parameters());
   Batch batch =
@@ -92,7 +92,7 @@ TrainingConfig Wide(AttentionKind kind, AttentionImplementation implementation, 
   config.model.d_model = 128;
   config.model.d_ff = 256;
   config.model.layers = 2;
-  config.model.dropout = 0.1;
+  config.model.dropout_rate = 0.1;
   config.objective.input_length = 96;
   config.optimization.batch = 3;
   return config;

@@ -124,7 +124,7 @@ TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileH
       const int64_t live = GetMemoryStats().live_bytes;
       ResetPeakMemory();
       try {
-        LoadModel(*ReadModelConfig(forged, "config.json: model"), "config.json: model",
+        LoadModel(ReadModelConfig(forged, "config.json: model"), "config.json: model",
                   ReadSafetensors(honest_ + "/model.safetensors"));
       } catch (const Error& error) {
         ++refused;

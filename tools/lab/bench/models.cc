@@ -132,25 +132,24 @@ AttentionConfig LayerOf(const char* kind, int64_t d_model) {
 
 // One encoder layer: what a step reads are the decoder's.
 DecodeCase T5Of(const char* kind, int64_t d_model, int64_t layers) {
-  T5Config config;
+  ModelConfig config = BaseT5();
   config.vocabulary = 32128;
   config.d_model = d_model;
   config.d_ff = 4 * d_model;
-  config.encoder_layers = 1;
+  config.layers = 1;
   config.decoder_layers = layers;
   config.SetAttention(LayerOf(kind, d_model));
   return {config.vocabulary, [config] { return std::make_unique<T5>(config, 0); }};
 }
 
 DecodeCase LmOf(const char* kind, int64_t d_model, int64_t layers) {
-  LmConfig config;
+  ModelConfig config;
   config.vocabulary = 1000;
   config.d_model = d_model;
   config.d_ff = 4 * d_model;
   config.layers = layers;
   config.context = 2048;
-  config.attention = LayerOf(kind, d_model);
-  config.attention.causality = Causality::kCausal;
+  config.SetAttention(LayerOf(kind, d_model));
   return {config.vocabulary, [config] { return std::make_unique<Lm>(config, 0); }};
 }
 

@@ -60,11 +60,12 @@ AttentionConfig LayerOf(const char* kind, int64_t heads, int64_t d_model, Attent
 // T5's "small" sizes, on span corruption's lengths, with Adafactor.
 StepCase T5Step(const char* kind, int64_t heads, AttentionImplementation implementation) {
   constexpr int64_t kTargets = 114, kInputs = 512;  // what span corruption makes of 512 inputs
-  T5Config config;
+  ModelConfig config = BaseT5();
   config.vocabulary = 32128;
   config.d_model = 512;
   config.d_ff = 2048;
-  config.encoder_layers = config.decoder_layers = 6;
+  config.layers = 6;
+  config.decoder_layers = 6;
   config.SetAttention(LayerOf(kind, heads, config.d_model, implementation));
   StepCase step;
   step.make_model = [config](int64_t) { return std::make_unique<T5>(config, 0); };
@@ -85,16 +86,17 @@ StepCase T5Step(const char* kind, int64_t heads, AttentionImplementation impleme
 // BERT's "base" sizes on masked tokens and sentence pairs, 4096 tokens a step; or ALBERT's, whose layers share one
 // block, with LAMB.
 StepCase BertStep(const char* kind, int64_t n, bool albert, AttentionImplementation implementation) {
-  BertConfig config;
+  ModelConfig config = BaseBert();
   config.vocabulary = 30522;
   config.d_model = 768;
   config.d_ff = 3072;
   config.layers = 12;
-  config.attention = LayerOf(kind, 12, config.d_model, implementation);
-  config.attention.projection_biases = true;
-  config.attention.scale = 1 / std::sqrt(static_cast<double>(config.attention.d_k));
+  config.encoder_self = LayerOf(kind, 12, config.d_model, implementation);
+  config.encoder_self.projection_biases = true;
+  config.encoder_self.scale = 1 / std::sqrt(static_cast<double>(config.encoder_self.d_k));
   config.heads = {.pooler = true, .sentence = true, .masked_lm = true};
   if (albert) {
+    config.name = "albert";
     config.embedding_size = config.d_model;
     config.layer_groups = 1;
     config.feed_forward = FeedForwardKind::kGeluTanh;
@@ -103,7 +105,7 @@ StepCase BertStep(const char* kind, int64_t n, bool albert, AttentionImplementat
   step.batch = std::max<int64_t>(1, 4096 / n);
   step.n = n;
   step.make_model = [config](int64_t length) {
-    BertConfig own = config;
+    ModelConfig own = config;
     own.max_positions = std::max<int64_t>(512, length);
     return std::make_unique<Bert>(own, 0);
   };
@@ -131,15 +133,15 @@ StepCase BertStep(const char* kind, int64_t n, bool albert, AttentionImplementat
 
 // Finetuning a small BERT on sentences of SST-2's lengths.
 StepCase FinetuningStep(AttentionImplementation implementation) {
-  BertConfig config;
+  ModelConfig config = BaseBert();
   config.vocabulary = 8000;
   config.d_model = 128;
   config.d_ff = 512;
   config.layers = 4;
   config.max_positions = 128;
-  config.attention = LayerOf("multihead", 8, config.d_model, implementation);
-  config.attention.projection_biases = true;
-  config.attention.scale = 1 / std::sqrt(static_cast<double>(config.attention.d_k));
+  config.encoder_self = LayerOf("multihead", 8, config.d_model, implementation);
+  config.encoder_self.projection_biases = true;
+  config.encoder_self.scale = 1 / std::sqrt(static_cast<double>(config.encoder_self.d_k));
   config.heads = {.pooler = true, .classes = 2};
   StepCase step;
   step.batch = 32;

@@ -189,7 +189,7 @@ Json FieldsIn(const std::string& folder, const JsonReader& reader, const char* k
 // Fields that a finetuning inherits from the pretraining.
 void CheckFieldsOfFinetuning(const Json& fields, const JsonReader& reader, const char* key) {
   std::vector<std::string> taken = {"tokenizer", "vocabulary"};
-  for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) taken.push_back(field.key);
+  for (const Field<TrainingConfig>& field : FixedFields()) taken.push_back(field.key);
   for (const auto& [name, value] : fields.AsObject()) {
     if (std::find(taken.begin(), taken.end(), name) == taken.end()) continue;
     reader.FailAt(key, Quoted(name), " is that of the pretraining, whose model is finetuned");

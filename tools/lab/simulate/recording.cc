@@ -268,7 +268,7 @@ StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const Stop
   const OptimizationConfig& optimization = config->optimization;
   const TrainingData data = OpenTrainingData(*config, nullptr, stop);
   const std::unique_ptr<Model> model =
-      MakeModel(*ConfigureModel(*config, VocabularyOf(*config, data.tokenizer.get())), optimization.seed);
+      MakeModel(ConfigureModel(*config, VocabularyOf(*config, data.tokenizer.get())), optimization.seed);
   PrepareModel(optimization, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(optimization, parameters);

@@ -39,7 +39,7 @@ int Steps(ct_training* training, int most = 100) {
 TEST(CTrainingTest, ARunOfStepsHasTheBitsOfTheRun) {
   const TempDir folder;
   TrainingConfig config = TinyConfigOf("lm");
-  config.model.dropout = 0;
+  config.model.dropout_rate = 0;
   config.run.checkpoint_every = 4;
   TrainingRun(ResolvedConfig(config), folder / "run", {}, {}).Train();
 

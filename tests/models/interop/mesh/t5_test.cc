@@ -169,16 +169,16 @@ TEST(MeshT5Test, AnImportIsWrittenAsItCame) {
 // Our own models, of every attention that the format can say, with and without what is optional in it.
 struct Variant {
   const char* name;
-  std::function<void(T5Config&)> change;
+  std::function<void(ModelConfig&)> change;
   const char* first;  // a tensor that there must be
 };
 
-T5Config SmallConfig() {
-  T5Config config;
+ModelConfig SmallConfig() {
+  ModelConfig config = BaseT5();
   config.vocabulary = 37;
   config.d_model = 12;
   config.d_ff = 20;
-  config.encoder_layers = 2;
+  config.layers = 2;
   config.decoder_layers = 3;
   config.relative_buckets = 8;
   config.SetAttention(AttentionConfig::MultiHead(12, 3, 5));
@@ -193,10 +193,10 @@ AttentionConfig Talking(const HeadMixing& mixing) {
 
 std::vector<Variant> Variants() {
   const auto talking = [](const HeadMixing& mixing) {
-    return [mixing](T5Config& config) { config.SetAttention(Talking(mixing)); };
+    return [mixing](ModelConfig& config) { config.SetAttention(Talking(mixing)); };
   };
   return {
-      {"plain", [](T5Config&) {}, "encoder/block_001/layer_000/SelfAttention/q"},
+      {"plain", [](ModelConfig&) {}, "encoder/block_001/layer_000/SelfAttention/q"},
       {"sizes", talking({}), "encoder/block_001/layer_000/TalkingHeadsSelfAttention/q/kernel"},
       {"talking", talking({.P_l = true, .P_w = true}),
        "encoder/block_001/layer_000/TalkingHeadsSelfAttention/logits/kernel"},
@@ -209,20 +209,20 @@ std::vector<Variant> Variants() {
       {"m alone", talking({.P_l = true, .P_w = true, .P_Ml = true, .P_Mw = true}),
        "encoder/block_001/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_0/kernel"},
       {"mixed",
-       [](T5Config& config) {
+       [](ModelConfig& config) {
          config.SetAttention(AttentionConfig::MultiHead(12, 3, 5), Talking({.P_l = true, .P_w = true}),
                              AttentionConfig::MultiHead(12, 2, 5));
        },
        "decoder/block_000/layer_001/EncDecAttention/q"},
       {"1.1",
-       [](T5Config& config) {
+       [](ModelConfig& config) {
          config.feed_forward = FeedForwardKind::kGatedGelu;
          config.classifier = ClassifierKind::kUntied;
          config.vocabulary = 128;
        },
        "decoder/logits/kernel"},
       {"gelu, another epsilon",
-       [](T5Config& config) {
+       [](ModelConfig& config) {
          config.feed_forward = FeedForwardKind::kGeluTanh;
          config.norm_epsilon = 1e-5;
        },
@@ -230,7 +230,7 @@ std::vector<Variant> Variants() {
   };
 }
 
-AnyModel Made(const T5Config& config) {
+AnyModel Made(const ModelConfig& config) {
   AnyModel any;
   any.model = MakeModel(config, 7);
   any.form = FormOf("t5");
@@ -250,7 +250,7 @@ std::map<std::string, std::vector<float>> Values(const Model& model) {
 TEST(MeshT5Test, EveryAttentionOfTheFormatComesBack) {
   for (const Variant& variant : Variants()) {
     SCOPED_TRACE(variant.name);
-    T5Config config = SmallConfig();
+    ModelConfig config = SmallConfig();
     variant.change(config);
     const AnyModel any = Made(config);
     const TempDir dir;
@@ -275,28 +275,29 @@ TEST(MeshT5Test, EveryAttentionOfTheFormatComesBack) {
 }
 
 TEST(MeshT5Test, WhatTheFormatCannotSayIsRefusedByName) {
-  const auto refused = [](const std::function<void(T5Config&)>& change, const std::vector<std::string>& says) {
-    T5Config config = SmallConfig();
+  const auto refused = [](const std::function<void(ModelConfig&)>& change, const std::vector<std::string>& says) {
+    ModelConfig config = SmallConfig();
     change(config);
     const TempDir dir;
     ExpectError([&] { ExportModel(Made(config), dir / "out", {.format = PublishedFormat::kMesh}); }, ErrorKind::kUsage,
                 says);
     EXPECT_TRUE(ListDirectory(dir.path()).empty());
   };
-  refused([](T5Config& config) { config.SetAttention(AttentionConfig::Bilinear(12, 3)); }, {"P[12, 3, 12]"});
-  refused([](T5Config& config) { config.SetAttention(Talking({.P_Xl = true})); }, {"logits/kernel"});
-  refused([](T5Config& config) { config.relative_attention_max_distance = 64; }, {"relative_attention_max_distance"});
-  refused([](T5Config& config) { config.feed_forward = FeedForwardKind::kGelu; }, {"gelu-by-erf"});
-  refused([](T5Config& config) { config.tokens.end = 3; }, {"tokens.end"});
+  refused([](ModelConfig& config) { config.SetAttention(AttentionConfig::Bilinear(12, 3)); }, {"P[12, 3, 12]"});
+  refused([](ModelConfig& config) { config.SetAttention(Talking({.P_Xl = true})); }, {"logits/kernel"});
+  refused([](ModelConfig& config) { config.relative_attention_max_distance = 64; },
+          {"relative_attention_max_distance"});
+  refused([](ModelConfig& config) { config.feed_forward = FeedForwardKind::kGelu; }, {"gelu-by-erf"});
+  refused([](ModelConfig& config) { config.tokens.end = 3; }, {"tokens.end"});
   refused(
-      [](T5Config& config) {
+      [](ModelConfig& config) {
         AttentionConfig layer = AttentionConfig::MultiHead(12, 3, 5);
         layer.scale = 0.5;
         config.SetAttention(layer);
       },
       {"encoder_self.scale"});
   refused(
-      [](T5Config& config) {
+      [](ModelConfig& config) {
         AttentionConfig layer = AttentionConfig::MultiHead(12, 3, 5);
         layer.key_value = KeyValueProjection::kTied;
         config.SetAttention(layer);
@@ -338,7 +339,7 @@ TEST(MeshT5Test, AnExportThatIsInterruptedLeavesNothing) {
 // A checkpoint to be changed: the export of a model, without its configuration or with it.
 class ForgedMeshTest : public ::testing::Test {
  protected:
-  void Begin(const T5Config& config) {
+  void Begin(const ModelConfig& config) {
     std::filesystem::remove_all(In());
     ExportModel(Made(config), In(), {.format = PublishedFormat::kMesh});
     tensors_ = TensorsIn(MeshFolder(In(), {}));
@@ -368,8 +369,8 @@ class ForgedMeshTest : public ::testing::Test {
   std::map<std::string, Tensor> tensors_;
 };
 
-T5Config TalkingConfig() {
-  T5Config config = SmallConfig();
+ModelConfig TalkingConfig() {
+  ModelConfig config = SmallConfig();
   config.SetAttention(Talking({.P_l = true, .P_w = true}));
   return config;
 }
@@ -463,7 +464,7 @@ TEST_F(ForgedMeshTest, OptionsSayWhatNothingElseDoes) {
   EXPECT_EQ(any.model->config().vocabulary, 33);
   EXPECT_EQ(any.form, &kPublishedMeshT5);
 
-  T5Config config = SmallConfig();
+  ModelConfig config = SmallConfig();
   config.SetAttention(Talking({.P_l = true, .P_w = true, .P_Ml = true}));
   Begin(config);
   std::filesystem::remove(In() + "/operative_config.gin");
@@ -473,13 +474,13 @@ TEST_F(ForgedMeshTest, OptionsSayWhatNothingElseDoes) {
   Refused({"dynamic", "Xl and Ml"}, {.feed_forward = relu, .dynamic = "Xl and Ml"});
   Refused({"dynamic: is needed"}, {.feed_forward = relu, .dynamic = "Xl,Ml"});
   ImportModel(In(), dir_ / "model", {.mesh = {.feed_forward = relu, .dynamic = "Ml"}});
-  EXPECT_TRUE(static_cast<const T5Config&>(LoadAnyModel(dir_ / "model", {}).model->config()).encoder_self.mixing.P_Ml);
+  EXPECT_TRUE(LoadAnyModel(dir_ / "model", {}).model->config().encoder_self.mixing.P_Ml);
 }
 
 // The layer over the encoder's output takes what is said of the self-attention, its parent, unless its own line
 // differs.
 TEST_F(ForgedMeshTest, ALayerInheritsWhatIsSaidOfItsParent) {
-  T5Config config = SmallConfig();
+  ModelConfig config = SmallConfig();
   config.SetAttention(Talking({.P_l = true, .P_w = true, .P_Ml = true}));
   Begin(config);
   const std::string own = "decoder/TalkingHeadsEncDecAttention.dynamic_projections";

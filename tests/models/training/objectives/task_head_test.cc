@@ -23,18 +23,18 @@ namespace task_head_test {
 
 using testing::MessageOf;
 
-BertConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
-  BertConfig config;
+ModelConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
+  ModelConfig config = BaseBert();
   config.vocabulary = Bytes()->vocab_size();
   config.tokens = Bytes()->special_tokens();
   config.d_model = 24;
   config.d_ff = 48;
   config.layers = 2;
-  config.attention =
+  config.encoder_self =
       MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = 3, .key_size = {}}, config.d_model);
   config.max_positions = 64;
   config.heads = heads;
-  config.stddev = 0.1;
+  config.initial_stddev = 0.1;
   return config;
 }
 
@@ -114,7 +114,7 @@ TEST(EncoderAnswersTest, ALongSumDependsOnItsRowAloneToo) {
   const std::vector<TaskRow> rows = RandomRows(12);
   for (const size_t form : {1, 3}) {
     const Task& task = Tasks()[form];
-    BertConfig config = Config(task.heads);
+    ModelConfig config = Config(task.heads);
     config.d_ff = 8192;
     config.layers = 1;
     const Bert model(config, 3);

@@ -112,7 +112,7 @@ TEST(TextToTextTest, EachOfManyAnswersMustFit) {
 TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
   const ResolvedConfig config(Config());
   const auto tokenizer = Bytes();
-  const auto model = MakeModel(*ConfigureModel(*config, VocabularyOf(*config, tokenizer.get())), 5);
+  const auto model = MakeModel(ConfigureModel(*config, VocabularyOf(*config, tokenizer.get())), 5);
   std::vector<TaskRow> rows;
   for (int i = 0; i < 70; ++i) rows.push_back(Row(std::string(1 + i % 7, static_cast<char>('a' + i % 26)), "A"));
   const auto answer = [&](const std::vector<TaskRow>& some) {

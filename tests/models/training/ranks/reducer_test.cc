@@ -128,11 +128,12 @@ struct Trained {
 // On a rank of a group, or alone.
 Trained Train(const OptimizerMaker& make_optimizer, int64_t parts, RankGroup* group = nullptr) {
   constexpr int kSteps = 3;
-  T5Config config;
+  ModelConfig config = BaseT5();
   config.vocabulary = kVocabulary;
   config.d_model = 8;
   config.d_ff = 12;
-  config.encoder_layers = config.decoder_layers = 1;
+  config.layers = 1;
+  config.decoder_layers = 1;
   config.dropout_rate = 0.1;
   config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 3, 2, 4, 5));
   T5 model(config, 7);

@@ -51,7 +51,7 @@ TrainingConfig ConfigOf(const std::string& model, OptimizerKind optimizer, Preci
   config.optimization.shards = 8;  // parts of one and two rows
   config.optimization.clip = 0.5;
   config.optimization.steps = 6;
-  config.model.dropout = 0.1;
+  config.model.dropout_rate = 0.1;
   config.run.eval_every = 3;
   config.run.eval_batches = 3;
   config.run.checkpoint_every = 0;
