@@ -16,15 +16,12 @@ namespace crosstalk {
 // A run's configuration from what its user gives of it: over the defaults, over that of the run that is resumed, or
 // over that whose weights it begins with.
 
-// The configuration with what is given in it, and the rest as in `base`.
-using GivenOver = std::function<TrainingConfig(const TrainingConfig& base)>;
-
 // Of a new run. Of model and tokenizer, what is not given is as in the run whose weights it begins with. Error(kUsage)
 // of the field "model" for another model than that.
-TrainingConfig ConfigToBegin(const GivenOver& given);
+TrainingConfig ConfigToBegin(const Given& given);
 // Of a run that is resumed, in `folder` or from a checkpoint: what is not given is as in it. More steps than it has
 // continue it. Error(kUsage) of the field "steps" for fewer.
-TrainingConfig ConfigToResume(const GivenOver& given, const ResumeOptions& resume, const std::string& folder);
+TrainingConfig ConfigToResume(const Given& given, const ResumeOptions& resume, const std::string& folder);
 
 // Without "." and doubled slashes; empty for nothing. "a/.." stays: where a is a link, that is not the folder that a is
 // in. Error(kUsage) of the field where the working folder cannot be told.

@@ -268,6 +268,14 @@ const std::string* OptionTable::Given(const std::string& name) const {
   return entry->texts.empty() ? nullptr : &entry->texts[0];
 }
 
+crosstalk::Given OptionTable::Values() const {
+  Json values = Json::MakeObject();
+  for (const Entry& entry : entries_) {
+    if (entry.value) values.Set(entry.key, *entry.value);
+  }
+  return crosstalk::Given(std::move(values));
+}
+
 std::string OptionTable::GivenText(const std::vector<std::string>& except) const {
   std::vector<std::string> words;
   for (const Entry& entry : entries_) {

@@ -61,13 +61,10 @@ class OptionTable {
   // Once parsed: `base` with the fields that the command line gives, or else --config FILE.
   template <typename Config>
   Config Over(const FieldTable<Config>& fields, Config base = {}) const {
-    for (const Field<Config>& field : fields) {
-      for (const Entry& entry : entries_) {
-        if (entry.key == field.key && entry.value) field.set(base, *entry.value);
-      }
-    }
-    return base;
+    return Values().Over(fields, std::move(base));
   }
+  // All that is given, by the keys of the fields.
+  crosstalk::Given Values() const;
   // "--threads N" and "--simd NAME", of every command that computes: applied before it runs. Not given: all processors,
   // and the environment's CROSSTALK_SIMD or the CPU's best.
   void AddThreads();

@@ -138,9 +138,9 @@ std::string FrozenText(const Model& model) {
 int Train(const OptionTable& options, RankGroup* ranks) {
   TrainSettings settings = options.Over(TrainSettingsFields());
   const ResumeOptions resume = MakeResumeOptions(settings);
-  const auto over = [&options](const TrainingConfig& config) { return options.Over(TrainingFields(), config); };
+  const Given given = options.Values();
   TrainingConfig chosen =
-      resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(over) : ConfigToResume(over, resume, settings.out);
+      resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(given) : ConfigToResume(given, resume, settings.out);
   MakePathsAbsolute(&chosen);
   const ResolvedConfig resolved(chosen);
   CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: ", Quoted(settings.out),

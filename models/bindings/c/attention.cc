@@ -160,24 +160,38 @@ FieldTable<LayerStart> StartFields() {
           MakeField("dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}})};
 }
 
-AttentionConfig ReadConfig(Given& given, LayerStart* start) {
-  const bool of_model = given.Has("d_model");
-  LayerOptions options;
-  AttentionConfig config;
-  given.Set(StartFields(), *start);
-  if (of_model) given.Set(LayerFields(), options);
-  given.Set(AttentionConfigFields(), config);
+// What both forms say: the member of the layer, and the option of which it follows.
+constexpr const char* kSaidTwice[][2] = {{"h", "heads"},          {"h_k", "key_heads"},    {"h_v", "value_heads"},
+                                         {"d_k", "key_size"},     {"d_v", "value_size"},   {"g_k", "kv_heads"},
+                                         {"g_v", "kv_heads"},     {"mixing", "dynamic"},   {"c_ql", "convolution"},
+                                         {"c_kl", "convolution"}, {"c_qw", "convolution"}, {"c_kw", "convolution"}};
+
+// A layer by its members; or in short as a model of the width d_model has it, whose options make the members, and then
+// those members that are given beside them.
+AttentionConfig ReadConfig(const Given& given, LayerStart* start) {
+  *start = given.Over(StartFields(), *start);
+  const LayerOptions options = given.Over(LayerFields());
+  AttentionConfig config = given.Over(AttentionConfigFields());
   given.CheckAllRead();  // first: a misspelt key would otherwise be reported as a missing one
-  if (!of_model) return config;
-  config = MakeAttentionConfig(options.attention, options.d_model);
-  given.Set(AttentionConfigFields(), config);
+  for (const auto& [member, option] : kSaidTwice) {
+    CROSSTALK_CHECK_FIELD(!given.Has(member) || !given.Has(option), member, "is there twice, also as ", option);
+  }
+  if (given.Has("d_model")) {
+    return given.Over(AttentionConfigFields(), MakeAttentionConfig(options.attention, options.d_model));
+  }
+  for (const Field<LayerOptions>& field : LayerFields()) {
+    const auto is_it = [&](const auto& member) { return member.key == field.key; };
+    const bool of_both = std::any_of(AttentionConfigFields().begin(), AttentionConfigFields().end(), is_it);
+    CROSSTALK_CHECK_FIELD(of_both || !given.Has(field.key), field.key,
+                          "needs d_model, the width of the model whose layer it describes");
+  }
   return config;
 }
 
 DType DTypeOf(const LayerStart& start) { return start.dtype == "float64" ? DType::kFloat64 : DType::kFloat32; }
 
 // With the implementation that computes it, which must be the one that was asked for.
-AttentionConfig ReadLayer(Given& given, LayerStart* start) {
+AttentionConfig ReadLayer(const Given& given, LayerStart* start) {
   AttentionConfig config = ReadConfig(given, start);
   const AttentionImplementation used = ImplementationFor(config, DTypeOf(*start), AttentionOutputs::kOutputOnly);
   CROSSTALK_CHECK_FIELD(!given.Has("implementation") || used == config.implementation, "implementation",
@@ -343,7 +357,7 @@ ct_status ct_attention_create(const char* configuration, ct_attention** attentio
   using namespace crosstalk::c;
   return Call([&] {
     CheckGiven(attention, "attention");
-    Given given(configuration);
+    const crosstalk::Given given = ParseGiven(configuration);
     LayerStart start;
     const crosstalk::AttentionConfig config = ReadLayer(given, &start);
     GiveHandle(std::make_shared<AttentionObject>(config, start), attention);

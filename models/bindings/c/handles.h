@@ -125,41 +125,14 @@ void CheckGiven(T* pointer, const char* name) {
 // Keeps the text for this thread, and gives it. Either pointer may be null.
 void GiveText(std::string text, const char** to, size_t* length = nullptr);
 
-// The members that a host gives of a configuration, as JSON text, by the tables of fields.
-
-class Given {
- public:
-  // NULL is {}. Error(kUsage) for a text that is no object of JSON.
-  explicit Given(const char* text);
-
-  bool Has(const char* key) const { return object_.Find(key) != nullptr; }
-
-  // Sets those that the table has a row for. Error(kUsage) of the field for a value that it does not take.
-  template <typename Config>
-  void Set(const FieldTable<Config>& table, Config& config) {
-    for (const Field<Config>& field : table) {
-      const Json::Object& members = object_.AsObject();
-      for (size_t i = 0; i < members.size(); ++i) {
-        if (!IsKeyOf(field, members[i].first)) continue;
-        FindValue(field, object_);  // once
-        field.set(config, members[i].second);
-        read_[i] = true;
-      }
-    }
-  }
-  // Error(kUsage) of the first key that no table had.
-  void CheckAllRead() const;
-
- private:
-  Json object_;
-  std::vector<bool> read_;
-};
+// What a host gives of a configuration, as JSON text; NULL is {}. Error(kUsage) for a text that is no object of JSON.
+Given ParseGiven(const char* text);
 
 // All of a configuration over its defaults, by one table.
 template <typename Config>
 Config ReadGiven(const FieldTable<Config>& table, const char* text, Config config = {}) {
-  Given given(text);
-  given.Set(table, config);
+  const Given given = ParseGiven(text);
+  config = given.Over(table, std::move(config));
   given.CheckAllRead();
   return config;
 }

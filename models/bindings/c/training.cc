@@ -37,15 +37,11 @@ ResumeOptions ResumeFrom(const std::string& resume, const std::string& folder) {
 }
 
 ResolvedConfig ConfigOf(const std::string& folder, const char* text, const ResumeOptions& resume) {
-  Given given(text);
-  const auto over = [&given](TrainingConfig config) {
-    given.Set(TrainingFields(), config);
-    return config;
-  };
-  over(TrainingConfig());
+  const Given given = ParseGiven(text);
+  given.Over(TrainingFields());
   given.CheckAllRead();  // before anything is looked for
   TrainingConfig config =
-      resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(over) : ConfigToResume(over, resume, folder);
+      resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(given) : ConfigToResume(given, resume, folder);
   MakePathsAbsolute(&config);
   return ResolvedConfig(config);
 }

@@ -117,6 +117,14 @@ TEST(CHandlesTest, AnErrorOfAConfigurationNamesItsField) {
   EXPECT_STREQ(ct_last_error_field(), "head") << ct_last_error();
   EXPECT_EQ(ct_attention_create("{\"d_model\": 8, \"head\": 3}", &layer), CT_USAGE);
   EXPECT_STREQ(ct_last_error_field(), "head") << "not the heads that are missing: " << ct_last_error();
+  const char* const twice[][2] = {{R"({"heads": 2, "h": 2})", "h"},
+                                  {R"({"d_model": 8, "heads": 2, "h_k": 4, "key_heads": 2})", "h_k"},
+                                  {R"({"heads": 2})", "heads"},
+                                  {R"({"d_X": 8, "d_M": 8, "d_Y": 8, "attention": "talking"})", "attention"}};
+  for (const auto& [json, field] : twice) {
+    EXPECT_EQ(ct_attention_create(json, &layer), CT_USAGE) << json;
+    EXPECT_STREQ(ct_last_error_field(), field) << json;
+  }
   EXPECT_EQ(ct_attention_create("{\"d_model\"", &layer), CT_USAGE);
   EXPECT_EQ(ct_attention_create("[]", &layer), CT_USAGE);
   EXPECT_EQ(layer, nullptr);
