@@ -160,11 +160,13 @@ FieldTable<LayerStart> StartFields() {
           MakeField("dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}})};
 }
 
-// What both forms say: the member of the layer, and the option of which it follows.
-constexpr const char* kSaidTwice[][2] = {{"h", "heads"},          {"h_k", "key_heads"},    {"h_v", "value_heads"},
-                                         {"d_k", "key_size"},     {"d_v", "value_size"},   {"g_k", "kv_heads"},
-                                         {"g_v", "kv_heads"},     {"mixing", "dynamic"},   {"c_ql", "convolution"},
-                                         {"c_kl", "convolution"}, {"c_qw", "convolution"}, {"c_kw", "convolution"}};
+// What both forms say: the member of the layer, and the option that it follows from.
+constexpr const char* kSaidTwice[][2] = {
+    {"d_X", "d_model"},           {"h", "heads"},          {"h_k", "key_heads"},    {"h_v", "value_heads"},
+    {"d_k", "key_size"},          {"d_v", "value_size"},   {"g_k", "kv_heads"},     {"g_v", "kv_heads"},
+    {"mixing", "dynamic"},        {"c_ql", "convolution"}, {"c_kl", "convolution"}, {"c_qw", "convolution"},
+    {"c_kw", "convolution"},      {"form", "attention"},   {"mixing", "attention"}, {"dynamic_form", "attention"},
+    {"differential", "attention"}};
 
 // A layer by its members; or in short as a model of the width d_model has it, whose options make the members, and then
 // those members that are given beside them.

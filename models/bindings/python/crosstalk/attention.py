@@ -14,7 +14,8 @@ class Attention(Handle):
         Attention(d_model=512, attention="dynamic", heads=8, causality="causal", seed=2, dtype="float64")
         Attention(d_X=512, d_M=256, d_Y=512, h_k=8, h=8, h_v=8, d_k=64, d_v=64, mixing=["P_l", "P_w"])
 
-    Options are those of `crosstalk train` that say what attention is, or the fields of docs/family.md.
+    Options are the members of docs/family.md. In short d_model and the options of `crosstalk train` that say what
+    attention is make them, and members that these do not say may stand beside them.
     """
 
     def __init__(self, **options):
