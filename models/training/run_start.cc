@@ -19,12 +19,12 @@ namespace crosstalk {
 namespace {
 
 // Error(kResource) if a step of the configuration, on one of so many ranks, does not fit into this machine.
-void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks) {
+void CheckMemory(const ResolvedConfig& config, const ModelConfig& model, int ranks) {
   constexpr const char* kAdvice = ": use a smaller model or batch, more shards, or activations = recompute";
   const int64_t memory = GetPlatformInfo().total_memory_bytes;
   int64_t bytes = 0;
   try {
-    bytes = BytesOfRank(config, vocabulary, EstimateStep(config, vocabulary), ranks);
+    bytes = BytesOfRank(config, model, EstimateStep(config, model), ranks);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     Fail(ErrorKind::kResource, "a training step needs more memory than a process can address", kAdvice);
@@ -217,7 +217,6 @@ ModelConfig RunStarter::ConfigOfModel(const TrainedModel* origin) const {
 }
 
 void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
-  const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
   const ModelConfig config = ConfigOfModel(origin ? &*origin : nullptr);
   // Parameters of a file come before any memory is taken for what a configuration says.
   if (state_.checkpoint) {
@@ -237,7 +236,7 @@ void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
       FailField(ErrorKind::kData, "init_from", origin->checkpoint, ": ", value);
     }
   }
-  CheckMemory(config_, vocabulary, ranks_ == nullptr ? 1 : ranks_->size());
+  CheckMemory(config_, config, ranks_ == nullptr ? 1 : ranks_->size());
   if (state_.model == nullptr) state_.model = MakeModel(config, config_->optimization.seed);
   PrepareModel(config_->optimization, *state_.model);
   if (state_.checkpoint) {

@@ -13,23 +13,23 @@
 
 namespace crosstalk {
 
-std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const ModelConfig& model) {
   const ContextScope no_values(&OpContext::shapes_only, true);
-  return MakeModel(ConfigureModel(*config, vocabulary), config->optimization.seed);
+  return MakeModel(model, config->optimization.seed);
 }
 
-StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+StepCost EstimateStep(const ResolvedConfig& config, const ModelConfig& model_config) {
   int64_t multiplications = 0;
   const ContextScope shapes_only(&OpContext::shapes_only, true);
   const ContextScope counted(&OpContext::multiplications, &multiplications);
   const int64_t live_before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
-  const std::unique_ptr<Model> model = MakeModel(ConfigureModel(*config, vocabulary), config->optimization.seed);
+  const std::unique_ptr<Model> model = MakeModel(model_config, config->optimization.seed);
   PrepareModel(config->optimization, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config->optimization, parameters);
   const Batch batch = FindObjective(*config->objective.name)
-                          .empty_batch(config->objective, vocabulary.tokens, RowsAtATime(config->optimization));
+                          .empty_batch(config->objective, model_config.tokens, RowsAtATime(config->optimization));
   StepCost cost;
   const int64_t parts = config->optimization.shards;
   const bool beside = AreBesideEachOther(parts, parameters);
@@ -78,10 +78,10 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   return cost;
 }
 
-int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, const StepCost& cost, int ranks) {
+int64_t BytesOfRank(const ResolvedConfig& config, const ModelConfig& model_config, const StepCost& cost, int ranks) {
   if (ranks == 1) return cost.total_bytes;
   const int64_t parts = config->optimization.shards;
-  const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
+  const std::unique_ptr<Model> model = MakeModelOfShapes(config, model_config);
   {
     const ContextScope no_values(&OpContext::shapes_only, true);
     PrepareModel(config->optimization, *model);

@@ -28,17 +28,21 @@ struct StepCost {
 };
 
 // A model's structure, without its parameters' values.
-std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary);
+std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const ModelConfig& model);
 
 // For NumThreads() threads: each has buffers of its own, and its own part where parts are computed beside each other.
 // total_bytes is the peak of a real step on one thread to the byte, and a bound of it on more. Counts into the
 // process's MemoryStats, and resets their peak.
-StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary);
+StepCost EstimateStep(const ResolvedConfig& config, const ModelConfig& model);
+// Of a new model, with a tokenizer of that vocabulary.
+inline StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+  return EstimateStep(config, ConfigureModel(*config, vocabulary));
+}
 
 // Of the most loaded of so many ranks, which compute the step's parts together and hold the optimizer's state of the
 // parameters that they update alone: in_turn_bytes less what it does not hold, plus the largest gradients that it
 // receives.
 // `cost` is EstimateStep's.
-int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, const StepCost& cost, int ranks);
+int64_t BytesOfRank(const ResolvedConfig& config, const ModelConfig& model, const StepCost& cost, int ranks);
 
 }  // namespace crosstalk

@@ -41,7 +41,7 @@ void RequireTraining(const Json& json) {
               cost.activation_bytes >= 0,
           "an impossible cost: ", cost.parameters, " parameters, ", cost.forward_multiplications, " and ",
           cost.step_multiplications, " multiplications, ", cost.total_bytes, " bytes");
-  Accepts([&] { MakeModelOfShapes(*resolved, vocabulary); });
+  Accepts([&] { MakeModelOfShapes(*resolved, ConfigureModel(**resolved, vocabulary)); });
 }
 
 void RequireModel(const Json& json) {

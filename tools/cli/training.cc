@@ -119,13 +119,15 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   const std::string& data = checked.description;
   const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
   if (origin && checked.tokenizer != nullptr) CheckModelOf(*origin, *config, *checked.tokenizer);
-  const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
-  if (origin) LoadModelOf(*origin, model->config(), config->optimization.seed);
-  const StepCost cost = EstimateStep(config, vocabulary);
+  const ModelConfig model_config =
+      origin ? ConfigureModel(*config, origin->model->config(), origin->config) : ConfigureModel(*config, vocabulary);
+  const std::unique_ptr<Model> model = MakeModelOfShapes(config, model_config);
+  if (origin) LoadModelOf(*origin, model_config, config->optimization.seed);
+  const StepCost cost = EstimateStep(config, model_config);
   std::vector<std::pair<int, int64_t>> of_ranks;  // how many, and the bytes of one
   const auto parts = static_cast<int>(std::min<int64_t>(config->optimization.shards, kMostRanks));
   for (int ranks = 2; ranks <= parts; ranks = ranks < parts ? std::min(2 * ranks, parts) : parts + 1) {
-    of_ranks.emplace_back(ranks, BytesOfRank(config, vocabulary, cost, ranks));
+    of_ranks.emplace_back(ranks, BytesOfRank(config, model_config, cost, ranks));
   }
   if (as_json) {
     Json rank_bytes = Json::MakeObject();
