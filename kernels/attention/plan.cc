@@ -54,8 +54,7 @@ void CheckShape(const AttentionShape& s) {
   CROSSTALK_CHECK((s.c_ql > 0) == (s.c_kl > 0) && (s.c_qw > 0) == (s.c_kw > 0),
                   "attention: a convolution reads at least one query and one key, got ", s.c_ql, " x ", s.c_kl, " and ",
                   s.c_qw, " x ", s.c_kw);
-  CROSSTALK_CHECK(!s.Convolves() || IsSupported(s),
-                  "attention: there is no kernel for convolutions beside dynamic projections");
+  CROSSTALK_CHECK(IsSupported(s), "attention: there is no kernel for convolutions beside dynamic projections");
   CROSSTALK_CHECK(s.bias != AttentionBias::kRelativePosition || s.buckets >= 1,
                   "attention: a relative position bias needs buckets ≥ 1, got ", s.buckets);
 }

@@ -19,28 +19,25 @@ AttentionResult AttendAs(const std::string& module, const AttentionConfig& confi
                          const AttentionCallOptions& options, const std::optional<RandomKey>& dropout_key,
                          int64_t first = 0) {
   const AttentionCall call = ProjectQueries(config, parameters, X, memory, options, dropout_key, first);
+  const auto* const take = CurrentContext().capture;
+  const AttentionOutputs wanted = take != nullptr ? AttentionOutputs::kWithWeights : options.outputs;
   AttentionResult result;
-  const auto compose = [&](AttentionCapture* capture) {
-    const ComposedResult composed = AttendComposed(call, capture);
-    result.Y = ProjectOutput(config, parameters, composed.O);
-    if (options.outputs == AttentionOutputs::kOutputOnly) return;
-    result.W = Permute(composed.W, {0, 2, 3, 1});
-    result.U = Permute(composed.U, {0, 2, 3, 1});
-  };
-  if (const auto* const take = CurrentContext().capture) {
-    AttentionCapture capture = {.module = module, .layer = CurrentLayer()};
-    compose(&capture);
-    (*take)(capture);
+  result.implementation = ImplementationFor(config, ResultDType(X.dtype()), wanted);
+  if (result.implementation == AttentionImplementation::kFused) {
+    result.Y = ProjectOutput(config, parameters, FusedAttention(call));
     return result;
   }
-  result.implementation = ImplementationFor(config, ResultDType(X.dtype()), options.outputs);
-  switch (result.implementation) {
-    case AttentionImplementation::kFused:
-      result.Y = ProjectOutput(config, parameters, FusedAttention(call));
-      break;
-    case AttentionImplementation::kComposed:
-      compose(nullptr);
-      break;
+  AttentionCapture capture;
+  const ComposedResult composed = AttendComposed(call, take != nullptr ? &capture : nullptr);
+  result.Y = ProjectOutput(config, parameters, composed.O);
+  if (options.outputs == AttentionOutputs::kWithWeights) {
+    result.W = Permute(composed.W, {0, 2, 3, 1});
+    result.U = Permute(composed.U, {0, 2, 3, 1});
+  }
+  if (take != nullptr) {
+    capture.module = module;
+    capture.layer = CurrentLayer();
+    (*take)(capture);
   }
   return result;
 }
@@ -123,7 +120,7 @@ Variable OfAllPositions(const Variable& step, int64_t length) {
 
 AttentionImplementation ImplementationFor(const AttentionConfig& config, DType dtype, AttentionOutputs outputs) {
   const bool fused = config.implementation == AttentionImplementation::kFused && dtype == DType::kFloat32 &&
-                     outputs == AttentionOutputs::kOutputOnly && HaveKernels(kAttentionProjections, config);
+                     outputs == AttentionOutputs::kOutputOnly && kernels::IsSupported(ShapeOf(config));
   return fused ? AttentionImplementation::kFused : AttentionImplementation::kComposed;
 }
 

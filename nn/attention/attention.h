@@ -22,8 +22,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// The implementation that computes such a call: the configuration's, except where that is the fused one and does not
-// give what is asked for (double, the weights, a projection without a kernel), the composed one.
+// The implementation that computes such a call: the fused one where the configuration asks for it, only Y is wanted, in
+// float, and the kernel computes the shape (kernels::IsSupported); else the composed one.
 AttentionImplementation ImplementationFor(const AttentionConfig& config, DType dtype, AttentionOutputs outputs);
 
 // X[b, n, d_X], M[b, m, d_M] → Y[b, n, d_Y] with parameters that the caller holds, checked against `config`. With a

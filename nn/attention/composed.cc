@@ -417,6 +417,22 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   return call;
 }
 
+kernels::AttentionShape ShapeOf(const AttentionConfig& config) {
+  kernels::AttentionShape s;
+  s.P_l = config.mixing.P_l;
+  s.P_w = config.mixing.P_w || config.differential == Differential::kV1;
+  s.R_Xl = config.mixing.P_Xl;
+  s.R_Ml = config.mixing.P_Ml;
+  s.R_Xw = config.mixing.P_Xw || config.differential == Differential::kV2;
+  s.R_Mw = config.mixing.P_Mw;
+  s.F_Xl = s.F_Ml = s.F_Xw = s.F_Mw = config.dynamic_form == DynamicForm::kLowRank;
+  s.c_ql = config.c_ql;
+  s.c_kl = config.c_kl;
+  s.c_qw = config.c_qw;
+  s.c_kw = config.c_kw;
+  return s;
+}
+
 Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& given) {
   if (config.form == AttentionForm::kDotProduct) return Reshape(given, {given.size(0), given.size(1), given.size(3)});
   Variable O = given;

@@ -55,6 +55,9 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
                              const AttentionMemory& memory, const AttentionCallOptions& options,
                              const std::optional<RandomKey>& dropout_key, int64_t first = 0);
 
+// The mixings and convolutions that the calls of such a layer have; sizes, masks and bias are a call's own (BindShape).
+kernels::AttentionShape ShapeOf(const AttentionConfig& config);
+
 // With the head norm and gate where there are some: O[b, n, h_v, d_v] (bilinear [b, n, h, d_M]; without projections [b,
 // n, 1, d_M]) → Y[b, n, d_Y].
 Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& O);

@@ -188,14 +188,4 @@ std::string NamesBetween(HeadsBetween between) {
   return text;
 }
 
-bool HaveKernels(AttentionProjections projections, const AttentionConfig& config) {
-  // kernels::IsSupported, of a configuration.
-  const bool convolves = config.ConvolvesLogits() || config.ConvolvesWeights();
-  if (convolves && (attention_projections::IsLowRank(config) || attention_projections::IsV2(config))) return false;
-  return std::all_of(projections.begin(), projections.end(), [&](const AttentionProjection& projection) {
-    const bool has = projection.kernel == HasKernel::kYes && !(convolves && IsDynamic(projection));
-    return has || !IsPresent(projection, config);
-  });
-}
-
 }  // namespace crosstalk

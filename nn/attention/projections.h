@@ -43,8 +43,6 @@ enum class ProjectionCondition {
 // Which two numbers of heads a head projection stands between.
 enum class HeadsBetween { kNone, kLogits, kWeights };
 
-enum class HasKernel { kNo, kYes };
-
 struct AttentionProjection {
   std::string_view bracket;  // name and dimensions, in storage order
   std::string_view paper;    // in the paper's order, as tensor files have it
@@ -58,7 +56,6 @@ struct AttentionProjection {
   // Initial values: truncated normal of std factor / sqrt(product of the fan's dimensions); without a fan zeros.
   std::string_view fan;
   double factor;
-  HasKernel kernel;  // whether the fused kernel computes it
   // Of a head projection of X or M, which is dynamic: the matrices that it generates, [h_k, h] or [h, h_v] for each
   // query or memory position. Else null.
   Variable kernels::AttentionOperands<Variable>::*generated = nullptr;
@@ -82,7 +79,6 @@ using S = ProjectionSource;
 using B = HeadsBetween;
 using enum AttentionForm;
 using enum ProjectionCondition;
-inline constexpr HasKernel kYes = HasKernel::kYes;
 
 // ---- Which options ask for a tensor, and how it starts -----------------------------------------------------------
 using Layer = AttentionConfig;
@@ -107,38 +103,38 @@ InitialValues DiagonalOfGenerator(const Layer& c);
 
 // clang-format off
 inline constexpr AttentionProjection kTable[] = {
-    // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor kernel generated
-    {"P_q[d_X, h_k, d_k]",  "P_q[d_X, d_k, h_k]",  &P::P_q,  kProjected, kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_k",  1,   kYes},
-    {"P_k[d_M, g_k, d_k]",  "P_k[d_M, d_k, g_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
-    {"P_v[d_M, g_v, d_v]",  "P_v[d_M, d_v, g_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
-    {"P_o[h_v, d_v, d_Y]",  "P_o[d_Y, d_v, h_v]",  &P::P_o,  kProjected, kAlways, nullptr,   B::kNone,    S::kO,      2, "h_v, d_v",  1,   kYes},
-    {"P_l[h_k, h]",         "P_l[h_k, h]",         &P::P_l,  kProjected, kMixing, &H::P_l,   B::kLogits,  S::kStatic, 1, "h_k",       1,   kYes},
-    {"P_w[h, h_v]",         "P_w[h, h_v]",         &P::P_w,  kProjected, kMixing, &H::P_w,   B::kWeights, S::kStatic, 1, "h",         1,   kYes},
-    {"P_Xl[d_X, h_k, h]",   "P_Xl[d_X, h_k, h]",   &P::P_Xl, kProjected, kMixing, &H::P_Xl,  B::kLogits,  S::kX,      1, "d_X, h_k",  0.1, kYes, &C::R_Xl},
-    {"P_Ml[d_M, h_k, h]",   "P_Ml[d_M, h_k, h]",   &P::P_Ml, kProjected, kMixing, &H::P_Ml,  B::kLogits,  S::kM,      1, "d_M, h_k",  0.1, kYes, &C::R_Ml},
-    {"P_Xw[d_X, h, h_v]",   "P_Xw[d_X, h, h_v]",   &P::P_Xw, kProjected, kMixing, &H::P_Xw,  B::kWeights, S::kX,      1, "d_X, h",    0.1, kYes, &C::R_Xw},
-    {"P_Mw[d_M, h, h_v]",   "P_Mw[d_M, h, h_v]",   &P::P_Mw, kProjected, kMixing, &H::P_Mw,  B::kWeights, S::kM,      1, "d_M, h",    0.1, kYes, &C::R_Mw},
-    {"P[d_X, h, d_M]",      "P[d_X, d_M, h]",      &P::P,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_M",  1,   kYes},
-    {"Q[h, d_M, d_Y]",      "Q[d_M, d_Y, h]",      &P::Q,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kO,      2, "h, d_M",    1,   kYes},
-    {"b_q[h_k, d_k]",       "b_q[d_k, h_k]",       &P::b_q,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
-    {"b_k[g_k, d_k]",       "b_k[d_k, g_k]",       &P::b_k,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
-    {"b_v[g_v, d_v]",       "b_v[d_v, g_v]",       &P::b_v,  kProjected, kBiasesUntied, nullptr, B::kNone, S::kAdded, 0, "",          0,   kYes},
-    {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
-    {"dw1[d_X, 4, d_g]",    "dw1[d_X, 4, d_g]",    &P::dw1,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0,   kYes, nullptr, IsLowRank, FirstOfGenerator},
-    {"qkw[4, d_g, 4, h]",   "qkw[4, d_g, 4, h]",   &P::qkw,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  2, "",          0,   kYes, nullptr, IsLowRank, SecondOfGenerator},
-    {"dd[d_X, 4, h]",       "dd[d_X, 4, h]",       &P::dd,   kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0,   kYes, nullptr, IsLowRank, DiagonalOfGenerator},
-    {"lambda_q1[d_k]",      "lambda_q1[d_k]",      &P::lambda_q1, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
-    {"lambda_k1[d_k]",      "lambda_k1[d_k]",      &P::lambda_k1, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
-    {"lambda_q2[d_k]",      "lambda_q2[d_k]",      &P::lambda_q2, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
-    {"lambda_k2[d_k]",      "lambda_k2[d_k]",      &P::lambda_k2, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
-    {"P_lambda[d_X, h_v]",  "P_lambda[d_X, h_v]",  &P::P_lambda,  kProjected, kOption, nullptr, B::kNone, S::kX,      1, "d_X",       1,   kYes, nullptr, IsV2},
-    {"conv_l[c_ql, c_kl, h_k]", "conv_l[c_ql, c_kl, h_k]", &P::conv_l, kProjected, kOption, nullptr, B::kNone, S::kScores, 0, "",      0,   kYes, nullptr, ConvolvesLogits, OwnLogit},
-    {"conv_w[c_qw, c_kw, h]",   "conv_w[c_qw, c_kw, h]",   &P::conv_w, kProjected, kOption, nullptr, B::kNone, S::kScores, 0, "",      0,   kYes, nullptr, ConvolvesWeights, OwnWeight},
-    {"q_norm[d_k]",         "q_norm[d_k]",         &P::q_norm,    kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, NormsQueries, Ones},
-    {"k_norm[d_k]",         "k_norm[d_k]",         &P::k_norm,    kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, NormsQueries, Ones},
-    {"norm_gain[d_v]",      "norm_gain[d_v]",      &P::norm_gain, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, HasGain, Ones},
-    {"gate[d_v, d_u]",      "gate[d_v, d_u]",      &P::gate,      kProjected, kOption, nullptr, B::kNone, S::kO,      1, "d_v",       1,   kYes, nullptr, IsGated},
-    {"gate_bias[d_u]",      "gate_bias[d_u]",      &P::gate_bias, kProjected, kOption, nullptr, B::kNone, S::kAdded,  0, "",          0,   kYes, nullptr, IsGated},
+    // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor generated
+    {"P_q[d_X, h_k, d_k]",  "P_q[d_X, d_k, h_k]",  &P::P_q,  kProjected, kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_k",  1},
+    {"P_k[d_M, g_k, d_k]",  "P_k[d_M, d_k, g_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1},
+    {"P_v[d_M, g_v, d_v]",  "P_v[d_M, d_v, g_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1},
+    {"P_o[h_v, d_v, d_Y]",  "P_o[d_Y, d_v, h_v]",  &P::P_o,  kProjected, kAlways, nullptr,   B::kNone,    S::kO,      2, "h_v, d_v",  1},
+    {"P_l[h_k, h]",         "P_l[h_k, h]",         &P::P_l,  kProjected, kMixing, &H::P_l,   B::kLogits,  S::kStatic, 1, "h_k",       1},
+    {"P_w[h, h_v]",         "P_w[h, h_v]",         &P::P_w,  kProjected, kMixing, &H::P_w,   B::kWeights, S::kStatic, 1, "h",         1},
+    {"P_Xl[d_X, h_k, h]",   "P_Xl[d_X, h_k, h]",   &P::P_Xl, kProjected, kMixing, &H::P_Xl,  B::kLogits,  S::kX,      1, "d_X, h_k",  0.1, &C::R_Xl},
+    {"P_Ml[d_M, h_k, h]",   "P_Ml[d_M, h_k, h]",   &P::P_Ml, kProjected, kMixing, &H::P_Ml,  B::kLogits,  S::kM,      1, "d_M, h_k",  0.1, &C::R_Ml},
+    {"P_Xw[d_X, h, h_v]",   "P_Xw[d_X, h, h_v]",   &P::P_Xw, kProjected, kMixing, &H::P_Xw,  B::kWeights, S::kX,      1, "d_X, h",    0.1, &C::R_Xw},
+    {"P_Mw[d_M, h, h_v]",   "P_Mw[d_M, h, h_v]",   &P::P_Mw, kProjected, kMixing, &H::P_Mw,  B::kWeights, S::kM,      1, "d_M, h",    0.1, &C::R_Mw},
+    {"P[d_X, h, d_M]",      "P[d_X, d_M, h]",      &P::P,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_M",  1},
+    {"Q[h, d_M, d_Y]",      "Q[d_M, d_Y, h]",      &P::Q,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kO,      2, "h, d_M",    1},
+    {"b_q[h_k, d_k]",       "b_q[d_k, h_k]",       &P::b_q,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0},
+    {"b_k[g_k, d_k]",       "b_k[d_k, g_k]",       &P::b_k,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0},
+    {"b_v[g_v, d_v]",       "b_v[d_v, g_v]",       &P::b_v,  kProjected, kBiasesUntied, nullptr, B::kNone, S::kAdded, 0, "",          0},
+    {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0},
+    {"dw1[d_X, 4, d_g]",    "dw1[d_X, 4, d_g]",    &P::dw1,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0, nullptr, IsLowRank, FirstOfGenerator},
+    {"qkw[4, d_g, 4, h]",   "qkw[4, d_g, 4, h]",   &P::qkw,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  2, "",          0, nullptr, IsLowRank, SecondOfGenerator},
+    {"dd[d_X, 4, h]",       "dd[d_X, 4, h]",       &P::dd,   kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0, nullptr, IsLowRank, DiagonalOfGenerator},
+    {"lambda_q1[d_k]",      "lambda_q1[d_k]",      &P::lambda_q1, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, IsV1, Lambdas},
+    {"lambda_k1[d_k]",      "lambda_k1[d_k]",      &P::lambda_k1, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, IsV1, Lambdas},
+    {"lambda_q2[d_k]",      "lambda_q2[d_k]",      &P::lambda_q2, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, IsV1, Lambdas},
+    {"lambda_k2[d_k]",      "lambda_k2[d_k]",      &P::lambda_k2, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, IsV1, Lambdas},
+    {"P_lambda[d_X, h_v]",  "P_lambda[d_X, h_v]",  &P::P_lambda,  kProjected, kOption, nullptr, B::kNone, S::kX,      1, "d_X",       1, nullptr, IsV2},
+    {"conv_l[c_ql, c_kl, h_k]", "conv_l[c_ql, c_kl, h_k]", &P::conv_l, kProjected, kOption, nullptr, B::kNone, S::kScores, 0, "",      0, nullptr, ConvolvesLogits, OwnLogit},
+    {"conv_w[c_qw, c_kw, h]",   "conv_w[c_qw, c_kw, h]",   &P::conv_w, kProjected, kOption, nullptr, B::kNone, S::kScores, 0, "",      0, nullptr, ConvolvesWeights, OwnWeight},
+    {"q_norm[d_k]",         "q_norm[d_k]",         &P::q_norm,    kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, NormsQueries, Ones},
+    {"k_norm[d_k]",         "k_norm[d_k]",         &P::k_norm,    kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, NormsQueries, Ones},
+    {"norm_gain[d_v]",      "norm_gain[d_v]",      &P::norm_gain, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0, nullptr, HasGain, Ones},
+    {"gate[d_v, d_u]",      "gate[d_v, d_u]",      &P::gate,      kProjected, kOption, nullptr, B::kNone, S::kO,      1, "d_v",       1, nullptr, IsGated},
+    {"gate_bias[d_u]",      "gate_bias[d_u]",      &P::gate_bias, kProjected, kOption, nullptr, B::kNone, S::kAdded,  0, "",          0, nullptr, IsGated},
 };
 // clang-format on
 static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
@@ -173,9 +169,6 @@ std::vector<std::vector<int64_t>> MultiplicationsOf(const AttentionProjection& p
 
 // "P_l, P_Xl or P_Ml": the projections that may stand there.
 std::string NamesBetween(HeadsBetween between);
-
-// Whether the fused kernel computes every projection that the configuration has.
-bool HaveKernels(AttentionProjections projections, const AttentionConfig& config);
 
 // The dimensions of a layer, by the names that the table uses.
 struct AttentionDim {

@@ -4,25 +4,48 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "tests/support/attention_cases.h"
+#include "tests/support/family_cases.h"
 
 namespace crosstalk {
 namespace composed_test {
 
-TEST(AttentionProjectionsTest, ALayerWithAProjectionThatHasNoKernelIsComposed) {
-  std::vector<AttentionProjection> table(kAttentionProjections.begin(), kAttentionProjections.end());
-  for (AttentionProjection& projection : table) {
-    if (projection.name() == "P_w") projection.kernel = HasKernel::kNo;
+// Which implementation computes a layer is decided before there is a call, by what its calls will have.
+TEST(AttentionShapeTest, AConfigurationHasTheMixingsAndConvolutionsOfItsCalls) {
+  std::vector<AttentionConfig> configs;
+  for (const AttentionCase& c : AttentionCases()) configs.push_back(c.config);
+  for (const FamilyLayer& layer : FamilyLayers()) configs.push_back(layer.config);
+  for (const FamilyLayer& layer : FamilyLayers()) {  // convolved beside each: with dynamic ones there is no kernel
+    configs.push_back(layer.config);
+    configs.back().c_qw = 2, configs.back().c_kw = 3;
   }
-  EXPECT_FALSE(HaveKernels(table, MixingConfig({.P_w = true})));
-  EXPECT_FALSE(HaveKernels(table, MixingConfig({.P_l = true, .P_w = true})));
-  EXPECT_TRUE(HaveKernels(table, MixingConfig({.P_l = true})));
-  EXPECT_TRUE(HaveKernels(table, BilinearConfig()));
-  EXPECT_TRUE(HaveKernels(kAttentionProjections, MixingConfig({.P_w = true})));
+  int without_kernel = 0;
+  for (AttentionConfig& config : configs) {
+    SCOPED_TRACE(ToString(config));
+    config.causality = Causality::kNone;
+    config.implementation = AttentionImplementation::kFused;
+    const AttentionModule layer(config, Initializer(1));
+    const Variable X(Tensor::Zeros({2, 3, config.d_X}, DType::kFloat32));
+    const Variable M(Tensor::Zeros({2, 5, config.d_M}, DType::kFloat32));
+    const AttentionCall call =
+        ProjectQueries(config, layer.parameters(), X, ProjectMemory(config, layer.parameters(), M), {}, std::nullopt);
+    const kernels::AttentionShape of_call = BindShape(call), shape = ShapeOf(config);
+    for (const auto& side : kernels::kMixings) {
+      for (const kernels::MixingRow& row : side) EXPECT_EQ(shape.*row.present, of_call.*row.present) << row.bracket;
+    }
+    const auto filters = [](const kernels::AttentionShape& s) { return std::array{s.c_ql, s.c_kl, s.c_qw, s.c_kw}; };
+    EXPECT_EQ(filters(shape), filters(of_call));
+    const bool fused = layer.implementation() == AttentionImplementation::kFused;
+    EXPECT_EQ(fused, kernels::IsSupported(of_call));
+    without_kernel += !fused;
+  }
+  EXPECT_EQ(without_kernel, 3);  // low_rank, low_rank_static, differential_v2
 }
 
 // A row that no layer can ask for, or that every layer has with an option none looks at. (No static_assert: addresses
