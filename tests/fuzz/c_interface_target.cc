@@ -23,15 +23,14 @@ struct Fixture {
   ct_attention* attention = nullptr;
 
   Fixture() {
-    const ct_api& api = *ct_get_api(CT_API_VERSION);
     constexpr char kRun[] = R"({"model": "lm", "tokenizer": "bytes", "d_model": 8, "heads": 2, "d_ff": 8, "layers": 1,
         "input_length": 8, "batch": 2, "steps": 1000000, "eval_every": 1000000, "eval_batches": 1, "log_every": 1000000,
         "checkpoint_every": 1000000})";
     const std::string run = folder / "run";
-    const bool made = api.training_open(run.c_str(), kRun, nullptr, nullptr, &training) == CT_OK &&
-                      api.training_model(training, &model) == CT_OK &&
-                      api.attention_create(R"({"d_model": 8, "heads": 2, "causality": "causal"})", &attention) == CT_OK;
-    Require(made, "no fixture: ", api.last_error());
+    const bool made = ct_training_open(run.c_str(), kRun, nullptr, nullptr, &training) == CT_OK &&
+                      ct_training_model(training, &model) == CT_OK &&
+                      ct_attention_create(R"({"d_model": 8, "heads": 2, "causality": "causal"})", &attention) == CT_OK;
+    Require(made, "no fixture: ", ct_last_error());
   }
 };
 
@@ -43,14 +42,14 @@ Fixture& GetFixture() {
 // The input as a host that calls: each call's function and arguments are the next bytes.
 class Host {
  public:
-  explicit Host(std::string_view input) : api_(*ct_get_api(CT_API_VERSION)), input_(input), memory_(kBuffer) {
+  explicit Host(std::string_view input) : input_(input), memory_(kBuffer) {
     const Fixture& fixture = GetFixture();
     handles_ = {nullptr,         this, reinterpret_cast<void*>(~uintptr_t{0}), fixture.model, fixture.attention,
                 fixture.training};
     first_own_ = handles_.size();
   }
   ~Host() {
-    for (size_t i = first_own_; i < handles_.size(); ++i) api_.free(handles_[i]);
+    for (size_t i = first_own_; i < handles_.size(); ++i) ct_free(handles_[i]);
   }
 
   void Run() {
@@ -58,8 +57,8 @@ class Host {
       const ct_status status = Call(Byte() % 32);
       Require(status >= CT_OK && status <= CT_STOPPED, "status ", static_cast<int>(status));
       if (status == CT_OK) continue;
-      const std::string_view message = api_.last_error();
-      Require(api_.last_status() == status, "the last status is another");
+      const std::string_view message = ct_last_error();
+      Require(ct_last_status() == status, "the last status is another");
       Require(!message.empty() && message.size() <= kMaxMessageBytes, "a message of ", message.size(), " bytes");
       Require(status != CT_FAILURE, "a failure that is nobody's: ", message);
     }
@@ -146,13 +145,12 @@ class Host {
 
   static int Hear(void* self, const char*, size_t length, int) {
     Host& host = *static_cast<Host*>(self);
-    host.api_.free(nullptr);
+    ct_free(nullptr);
     return length % 7 == 6 || host.Byte() % 8 == 7;
   }
 
   ct_status Call(int function);
 
-  const ct_api& api_;
   std::string_view input_;
   std::vector<double> memory_;
   std::vector<void*> handles_;
@@ -176,88 +174,88 @@ ct_status Host::Call(int function) {
     case 0: {
       const size_t index = Byte() % handles_.size();
       // The fixture's stay; what was freed stays in the list, as a handle that is no longer one.
-      return index < 3 || index >= first_own_ ? api_.free(handles_[index]) : CT_OK;
+      return index < 3 || index >= first_own_ ? ct_free(handles_[index]) : CT_OK;
     }
     case 1:
-      return api_.describe(Handle(), Out(&text));
+      return ct_describe(Handle(), Out(&text));
     case 2:
-      return Keep(api_.parameters(Handle(), Out(&tensors)), tensors);
+      return Keep(ct_parameters(Handle(), Out(&tensors)), tensors);
     case 3: {
       const ct_array array = Array();
       __int128 count = 1;
       for (int i = 0; i < array.rank && i < 10; ++i) count *= shape_[i] > 1 && count < (1 << 24) ? shape_[i] : 1;
       if (count > (1 << 20) && count < (__int128{1} << 60)) return CT_OK;  // that much memory may be there
-      return Keep(api_.tensor_create(&array, Out(&tensor)), tensor);
+      return Keep(ct_tensor_create(&array, Out(&tensor)), tensor);
     }
     case 4:
     case 5:
     case 6: {
       const ct_array array = Array();
-      return Keep(api_.tensor_wrap(&array, nullptr, nullptr, Out(&tensor)), tensor);
+      return Keep(ct_tensor_wrap(&array, nullptr, nullptr, Out(&tensor)), tensor);
     }
     case 7: {
       ct_array array;
-      return api_.tensor_array(As<ct_tensor>(), Byte() % 8 == 7 ? nullptr : &array);
+      return ct_tensor_array(As<ct_tensor>(), Byte() % 8 == 7 ? nullptr : &array);
     }
     case 8: {
       void* managed = nullptr;
       const auto form = static_cast<ct_dlpack>(Byte() % 3);
-      const ct_status status = api_.tensor_to_dlpack(As<ct_tensor>(), form, &managed);
+      const ct_status status = ct_tensor_to_dlpack(As<ct_tensor>(), form, &managed);
       if (status != CT_OK) return status;
-      const ct_status back = api_.tensor_from_dlpack(managed, form, &tensor);
-      Require(back == CT_OK, "what went out does not come back: ", api_.last_error());
+      const ct_status back = ct_tensor_from_dlpack(managed, form, &tensor);
+      Require(back == CT_OK, "what went out does not come back: ", ct_last_error());
       return Keep(back, tensor);
     }
     case 9:
-      return Keep(api_.tensors_create(Out(&tensors)), tensors);
+      return Keep(ct_tensors_create(Out(&tensors)), tensors);
     case 10:
     case 11:
     case 12: {
       ct_tensors* const list = As<ct_tensors>();
       const char* const name = Name();
-      return api_.tensors_add(list, name, As<ct_tensor>());
+      return ct_tensors_add(list, name, As<ct_tensor>());
     }
     case 13:
-      return api_.tensors_size(As<ct_tensors>(), Out(&size));
+      return ct_tensors_size(As<ct_tensors>(), Out(&size));
     case 14:
-      return Keep(api_.tensors_at(As<ct_tensors>(), Byte() % 16, Out(&text), Out(&tensor)), tensor);
+      return Keep(ct_tensors_at(As<ct_tensors>(), Byte() % 16, Out(&text), Out(&tensor)), tensor);
     case 15: {
       ct_tensors* const list = As<ct_tensors>();
-      return Keep(api_.tensors_find(list, Name(), Out(&tensor)), tensor);
+      return Keep(ct_tensors_find(list, Name(), Out(&tensor)), tensor);
     }
     case 16:
-      return Keep(api_.attention_create(Text(), Out(&attention)), attention);
+      return Keep(ct_attention_create(Text(), Out(&attention)), attention);
     case 17:
     case 18: {
       const auto* const layer = As<ct_attention>();
       const auto* const inputs = As<ct_tensors>();
       ct_pass** const made = Out(&pass);
       const ct_status status =
-          api_.attention_forward(layer, inputs, Byte() % 2 ? nullptr : "{\"weights\": true}", Out(&tensors), made);
+          ct_attention_forward(layer, inputs, Byte() % 2 ? nullptr : "{\"weights\": true}", Out(&tensors), made);
       return Keep(Keep(status, tensors), pass);
     }
     case 19: {
       const auto* const layer = As<ct_attention>();
-      return Keep(api_.attention_begin(layer, As<ct_tensor>(), Out(&cache)), cache);
+      return Keep(ct_attention_begin(layer, As<ct_tensor>(), Out(&cache)), cache);
     }
     case 20: {
       const auto* const layer = As<ct_attention>();
       auto* const state = As<ct_cache>();
-      return Keep(api_.attention_step(layer, state, As<ct_tensors>(), Out(&tensors)), tensors);
+      return Keep(ct_attention_step(layer, state, As<ct_tensors>(), Out(&tensors)), tensors);
     }
     case 21:
     case 22: {
       auto* const of = As<ct_pass>();
       const char* const name = Name();
-      return Keep(api_.backward(of, name, As<ct_tensor>(), Out(&tensors)), tensors);
+      return Keep(ct_backward(of, name, As<ct_tensor>(), Out(&tensors)), tensors);
     }
     case 23:
-      return Keep(api_.model_open("/dev/null/none", Text(), Out(&model)), model);
+      return Keep(ct_model_open("/dev/null/none", Text(), Out(&model)), model);
     case 24: {
       const auto* const of = As<ct_model>();
       const auto* const inputs = As<ct_tensors>();
       const ct_status status =
-          api_.model_forward(of, inputs, Byte() % 2 ? nullptr : "{\"detail\": \"all\"}", Out(&tensors), Out(&pass));
+          ct_model_forward(of, inputs, Byte() % 2 ? nullptr : "{\"detail\": \"all\"}", Out(&tensors), Out(&pass));
       return Keep(Keep(status, tensors), pass);
     }
     case 25: {
@@ -265,28 +263,28 @@ ct_status Host::Call(int function) {
       const char* const prompt = Text();
       const size_t length = prompt == nullptr ? Byte() % 2 : text_.size();
       const std::string kept = prompt == nullptr ? "" : text_;
-      return api_.model_generate(of, prompt == nullptr ? nullptr : kept.data(), length, "{\"max_length\": 6}", Hear,
-                                 this, Out(&text), Out(&size));
+      return ct_model_generate(of, prompt == nullptr ? nullptr : kept.data(), length, "{\"max_length\": 6}", Hear, this,
+                               Out(&text), Out(&size));
     }
     case 26: {
       const auto* const of = As<ct_model>();
-      return api_.model_search(of, As<ct_tensors>(), "{\"max_length\": 3, \"beams\": 2}", Out(&text));
+      return ct_model_search(of, As<ct_tensors>(), "{\"max_length\": 3, \"beams\": 2}", Out(&text));
     }
     case 27: {
       const auto* const of = As<ct_model>();
       const char* const given = Text();
-      return Keep(api_.model_encode(of, given, given == nullptr ? 0 : text_.size(), Out(&tensor)), tensor);
+      return Keep(ct_model_encode(of, given, given == nullptr ? 0 : text_.size(), Out(&tensor)), tensor);
     }
     case 28: {
       const auto* const of = As<ct_model>();
-      return api_.model_decode(of, As<ct_tensor>(), Out(&text), Out(&size));
+      return ct_model_decode(of, As<ct_tensor>(), Out(&text), Out(&size));
     }
     case 29:
-      return Keep(api_.training_open(Byte() % 2 ? nullptr : "", Text(), "none", nullptr, Out(&training)), training);
+      return Keep(ct_training_open(Byte() % 2 ? nullptr : "", Text(), "none", nullptr, Out(&training)), training);
     case 30:
-      return api_.training_step(As<ct_training>(), Out(&more));
+      return ct_training_step(As<ct_training>(), Out(&more));
     default:
-      return api_.training_metrics(As<ct_training>(), Out(&text));
+      return ct_training_metrics(As<ct_training>(), Out(&text));
   }
 }
 

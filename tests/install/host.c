@@ -1,4 +1,4 @@
-// A host in C: loads the library at run time and takes the table of its functions, has threads of OpenMP and signal
+// A host in C: loads the library at run time and finds its functions by their names, has threads of OpenMP and signal
 // handlers of its own, forks, and finds both as they were. Compiled and run by install_test:
 //   host libcrosstalk.so
 #include <crosstalk.h>
@@ -11,11 +11,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const ct_api* api;
+// The functions that this host calls.
+static struct {
+  __typeof__(ct_last_error)* last_error;
+  __typeof__(ct_free)* free;
+  __typeof__(ct_tensor_wrap)* tensor_wrap;
+  __typeof__(ct_tensor_array)* tensor_array;
+  __typeof__(ct_tensors_create)* tensors_create;
+  __typeof__(ct_tensors_add)* tensors_add;
+  __typeof__(ct_tensors_find)* tensors_find;
+  __typeof__(ct_attention_create)* attention_create;
+  __typeof__(ct_attention_forward)* attention_forward;
+} api;
 
 static void require(int holds, const char* what) {
   if (holds) return;
-  fprintf(stderr, "%s: %s\n", what, api != NULL ? api->last_error() : "");
+  fprintf(stderr, "%s: %s\n", what, api.last_error != NULL ? api.last_error() : "");
   exit(1);
 }
 
@@ -39,17 +50,17 @@ static float compute(void) {
   ct_attention* layer = NULL;
   ct_tensor *X = NULL, *Y = NULL;
   ct_tensors *inputs = NULL, *outputs = NULL;
-  require(api->attention_create("{\"d_model\": 8, \"heads\": 2}", &layer) == CT_OK, "attention_create");
-  require(api->tensor_wrap(&array, NULL, NULL, &X) == CT_OK, "tensor_wrap");
-  require(api->tensors_create(&inputs) == CT_OK, "tensors_create");
-  require(api->tensors_add(inputs, "X", X) == CT_OK, "tensors_add");
-  require(api->attention_forward(layer, inputs, NULL, &outputs, NULL) == CT_OK, "attention_forward");
-  require(api->tensors_find(outputs, "Y", &Y) == CT_OK, "tensors_find");
+  require(api.attention_create("{\"d_model\": 8, \"heads\": 2}", &layer) == CT_OK, "attention_create");
+  require(api.tensor_wrap(&array, NULL, NULL, &X) == CT_OK, "tensor_wrap");
+  require(api.tensors_create(&inputs) == CT_OK, "tensors_create");
+  require(api.tensors_add(inputs, "X", X) == CT_OK, "tensors_add");
+  require(api.attention_forward(layer, inputs, NULL, &outputs, NULL) == CT_OK, "attention_forward");
+  require(api.tensors_find(outputs, "Y", &Y) == CT_OK, "tensors_find");
   ct_array y;
-  require(api->tensor_array(Y, &y) == CT_OK, "tensor_array");
+  require(api.tensor_array(Y, &y) == CT_OK, "tensor_array");
   const float first = ((const float*)y.data)[0];
   void* const handles[] = {layer, X, Y, inputs, outputs};
-  for (size_t i = 0; i < sizeof handles / sizeof *handles; ++i) require(api->free(handles[i]) == CT_OK, "free");
+  for (size_t i = 0; i < sizeof handles / sizeof *handles; ++i) require(api.free(handles[i]) == CT_OK, "free");
   return first;
 }
 
@@ -65,12 +76,18 @@ int main(int argc, char** argv) {
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) fprintf(stderr, "%s\n", dlerror());
   require(library != NULL, "dlopen");
-  const ct_api* (*get_api)(uint32_t);
-  *(void**)&get_api = dlsym(library, "ct_get_api");
-  require(get_api != NULL, "dlsym");
-  require(get_api(99) == NULL, "a version that does not exist");
-  api = get_api(CT_API_VERSION);
-  require(api != NULL, "ct_get_api");
+#define FIND(name) \
+  *(void**)&api.name = dlsym(library, "ct_" #name); \
+  require(api.name != NULL, "ct_" #name)
+  FIND(last_error);
+  FIND(free);
+  FIND(tensor_wrap);
+  FIND(tensor_array);
+  FIND(tensors_create);
+  FIND(tensors_add);
+  FIND(tensors_find);
+  FIND(attention_create);
+  FIND(attention_forward);
 
   const float expected = compute();
   int threads = 0, wrong = 0;

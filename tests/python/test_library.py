@@ -1,5 +1,6 @@
 """Which shared library the package loads, and which it refuses."""
 
+import ctypes
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import tempfile
 import unittest
 
 import crosstalk
+from crosstalk import _library
 
 PACKAGE = pathlib.Path(crosstalk.__file__).parents[1]
 
@@ -20,6 +22,26 @@ def imported(**environment):
     return done.stdout + done.stderr
 
 
+def header_text(path):
+    """A header of the library's, without its comments, each run of spaces one."""
+    text = (pathlib.Path(os.environ["CROSSTALK_SOURCE"]) / path).read_text()
+    return re.sub(r"[ \t]+|\n +", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
+
+
+def argument_type(parameter, next_parameter):
+    """How ctypes passes "const ct_tensors* inputs"; a text that ends at its first 0 unless a length follows."""
+    if "(*release)" in parameter:
+        return _library.Release
+    kind = parameter.rsplit(" ", 1)[0].removeprefix("const ")
+    if kind == "char*":
+        return ctypes.c_char_p if next_parameter == "size_t length" else _library._Ended
+    known = {"int": ctypes.c_int, "size_t": ctypes.c_size_t, "ct_dlpack": ctypes.c_int, "ct_on_text": _library.OnText,
+             "int*": ctypes.POINTER(ctypes.c_int), "size_t*": ctypes.POINTER(ctypes.c_size_t),
+             "ct_array*": ctypes.POINTER(_library.Array), "ct_observer*": ctypes.POINTER(_library.Observer)}
+    # Handles, texts that come out, and the caller's context.
+    return known.get(kind) or {1: ctypes.c_void_p, 2: ctypes.POINTER(ctypes.c_void_p)}[kind.count("*")]
+
+
 def compile_library(path, source, *arguments):
     subprocess.run(["gcc", "-x", "c", "-", "-shared", "-fPIC", "-o", path, "-x", "none", *arguments], input=source,
                    text=True, check=True)
@@ -27,8 +49,21 @@ def compile_library(path, source, *arguments):
 
 class LibraryTest(unittest.TestCase):
     def test_the_package_has_the_version_of_the_headers(self):
-        header = (pathlib.Path(os.environ["CROSSTALK_SOURCE"]) / "runtime/version.h").read_text()
-        self.assertEqual(crosstalk.__version__, ".".join(re.findall(r"#define CROSSTALK_VERSION_\w+ (\d+)", header)))
+        numbers = re.findall(r"#define CROSSTALK_VERSION_\w+ (\d+)", header_text("runtime/version.h"))
+        self.assertEqual(crosstalk.__version__, ".".join(numbers))
+
+    def test_the_signatures_are_those_of_the_header(self):
+        text = header_text("models/bindings/c/crosstalk.h")
+        prototypes = dict(re.findall(r"CT_API ct_status ct_(\w+)\(([^;]*)\);", text))
+        for name, arguments in _library._SIGNATURES.items():
+            parameters = re.split(r", (?![^()]*\))", prototypes.pop(name))
+            expected = [argument_type(*pair) for pair in zip(parameters, parameters[1:] + [""])]
+            self.assertEqual(arguments, expected, f"ct_{name}")
+        self.assertEqual(sorted(prototypes), ["last_status", "tensor_create", "tensors_find"])
+        for struct in (_library.Array, _library.Observer):
+            members = re.search(rf"typedef struct ct_{struct.__name__.lower()} {{(.*?)\n}}", text, re.DOTALL)[1]
+            names = re.findall(r"(\w+)\)?(?:\([^()]*\))?;", members)
+            self.assertEqual([name for name, _ in struct._fields_], names, struct.__name__)
 
     def test_a_library_that_is_not_there_is_named(self):
         self.assertIn("ImportError: crosstalk: there is no shared library at /no/where.so",
@@ -36,13 +71,10 @@ class LibraryTest(unittest.TestCase):
 
     def test_a_library_of_another_version_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            for version, api, says in (("0.0.9", 1, "is version 0.0.9"), (crosstalk.__version__, 0, "is version")):
-                library = folder + f"/lib{version}{api}.so"
-                compile_library(library,
-                                f'static int table; const char* ct_version(void) {{ return "{version}"; }}\n'
-                                f"const void* ct_get_api(unsigned v) {{ return v <= {api} ? &table : 0; }}")
-                self.assertIn(says, imported(CROSSTALK_LIBRARY=library))
-                self.assertIn(f"this package is for {crosstalk.__version__}", imported(CROSSTALK_LIBRARY=library))
+            library = folder + "/other.so"
+            compile_library(library, 'const char* ct_version(void) { return "0.0.9"; }')
+            self.assertIn(f"is version 0.0.9, and this package is for {crosstalk.__version__}",
+                          imported(CROSSTALK_LIBRARY=library))
 
     def test_what_is_no_library_of_crosstalks_is_an_import_error(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -224,57 +224,6 @@ CT_API ct_status ct_training_save(ct_training* training);
 /* The model as it is, whose parameters each step changes; it keeps the run. A step waits while it is used. */
 CT_API ct_status ct_training_model(const ct_training* training, ct_model** model);
 
-/* ---- For those who load the library at run time ----------------------------------------------------------------- */
-
-/* Every function above, in this order. A later version has more after these. */
-typedef struct ct_api {
-  uint32_t version; /* CT_API_VERSION, of the library */
-  const char* (*library_version)(void);
-  const char* (*last_error)(void);
-  ct_status (*last_status)(void);
-  const char* (*last_error_field)(void);
-  ct_status (*set_threads)(int threads);
-  ct_status (*free)(void* handle);
-  ct_status (*describe)(const void* handle, const char** json);
-  ct_status (*parameters)(const void* handle, ct_tensors** parameters);
-  ct_status (*tensor_create)(const ct_array* array, ct_tensor** tensor);
-  ct_status (*tensor_wrap)(const ct_array* array, void (*release)(void* context), void* context, ct_tensor** tensor);
-  ct_status (*tensor_array)(const ct_tensor* tensor, ct_array* array);
-  ct_status (*tensor_from_dlpack)(void* managed, ct_dlpack form, ct_tensor** tensor);
-  ct_status (*tensor_to_dlpack)(const ct_tensor* tensor, ct_dlpack form, void** managed);
-  ct_status (*tensors_create)(ct_tensors** tensors);
-  ct_status (*tensors_add)(ct_tensors* tensors, const char* name, const ct_tensor* tensor);
-  ct_status (*tensors_size)(const ct_tensors* tensors, size_t* size);
-  ct_status (*tensors_at)(const ct_tensors* tensors, size_t index, const char** name, ct_tensor** tensor);
-  ct_status (*tensors_find)(const ct_tensors* tensors, const char* name, ct_tensor** tensor);
-  ct_status (*attention_create)(const char* configuration, ct_attention** attention);
-  ct_status (*attention_forward)(const ct_attention* attention, const ct_tensors* inputs, const char* options,
-                                 ct_tensors** outputs, ct_pass** pass);
-  ct_status (*attention_begin)(const ct_attention* attention, const ct_tensor* memory, ct_cache** cache);
-  ct_status (*attention_step)(const ct_attention* attention, ct_cache* cache, const ct_tensors* inputs,
-                              ct_tensors** outputs);
-  ct_status (*backward)(ct_pass* pass, const char* output, const ct_tensor* seed, ct_tensors** gradients);
-  ct_status (*model_open)(const char* path, const char* options, ct_model** model);
-  ct_status (*model_forward)(const ct_model* model, const ct_tensors* inputs, const char* options, ct_tensors** outputs,
-                             ct_pass** pass);
-  ct_status (*model_generate)(const ct_model* model, const char* prompt, size_t length, const char* options,
-                              ct_on_text on_text, void* context, const char** text, size_t* text_length);
-  ct_status (*model_search)(const ct_model* model, const ct_tensors* inputs, const char* options, const char** json);
-  ct_status (*model_encode)(const ct_model* model, const char* text, size_t length, ct_tensor** ids);
-  ct_status (*model_decode)(const ct_model* model, const ct_tensor* ids, const char** text, size_t* length);
-  ct_status (*training_open)(const char* folder, const char* configuration, const char* resume,
-                             const ct_observer* observer, ct_training** training);
-  ct_status (*training_step)(ct_training* training, int* more);
-  ct_status (*training_metrics)(const ct_training* training, const char** json);
-  ct_status (*training_save)(ct_training* training);
-  ct_status (*training_model)(const ct_training* training, ct_model** model);
-} ct_api;
-
-#define CT_API_VERSION 1
-
-/* NULL for a version that this library does not have. */
-CT_API const ct_api* ct_get_api(uint32_t version);
-
 #ifdef __cplusplus
 }
 #endif

@@ -5,12 +5,11 @@ import json
 import os
 import pathlib
 import sysconfig
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 
 from . import _errors
 
 __version__ = "0.2.0"
-_API_VERSION = 1
 _LIBDIR = "lib"  # below the prefix; `make install` writes its LIBDIR here
 
 
@@ -94,11 +93,10 @@ def _load():
     try:
         library = ctypes.CDLL(str(path))
         library.ct_version.restype = c_char_p
-        library.ct_get_api.restype, library.ct_get_api.argtypes = c_void_p, [c_uint32]
-        version, known = library.ct_version().decode(), library.ct_get_api(_API_VERSION) is not None
+        version = library.ct_version().decode()
     except (OSError, AttributeError) as error:  # a library that it needs is missing; it has no C interface
         raise ImportError(f"crosstalk: {path} cannot be used: {error}") from None
-    if not known or version.split(".")[:2] != __version__.split(".")[:2]:
+    if version.split(".")[:2] != __version__.split(".")[:2]:
         raise ImportError(f"crosstalk: {path} is version {version}, and this package is for {__version__}")
     for name, arguments in _SIGNATURES.items():
         function = getattr(library, "ct_" + name)

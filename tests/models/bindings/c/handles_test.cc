@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -128,23 +127,6 @@ TEST(CHandlesTest, AnErrorOfAConfigurationNamesItsField) {
   EXPECT_EQ(ct_attention_create("{\"d_model\"", &layer), CT_USAGE);
   EXPECT_EQ(ct_attention_create("[]", &layer), CT_USAGE);
   EXPECT_EQ(layer, nullptr);
-}
-
-TEST(CHandlesTest, TheTableHasEveryFunctionOfItsVersionAndNoOther) {
-  EXPECT_EQ(ct_get_api(0), nullptr);
-  EXPECT_EQ(ct_get_api(CT_API_VERSION + 1), nullptr);
-  const ct_api* const api = ct_get_api(CT_API_VERSION);
-  ASSERT_NE(api, nullptr);
-  EXPECT_EQ(api->version, uint32_t{CT_API_VERSION});
-  const auto* const functions = reinterpret_cast<const char*>(&api->library_version);
-  const char* const end = reinterpret_cast<const char*>(api + 1);
-  for (const char* place = functions; place < end; place += sizeof(void*)) {
-    void* function = nullptr;
-    std::memcpy(&function, place, sizeof(function));
-    EXPECT_NE(function, nullptr) << (place - functions) / sizeof(void*);
-  }
-  EXPECT_EQ(api->training_model, ct_training_model);
-  EXPECT_STREQ(api->library_version(), ct_version());
 }
 
 }  // namespace crosstalk::handles_test
