@@ -114,8 +114,8 @@ Batch ReadText(const Model& model, const std::shared_ptr<const Tokenizer>& token
   for (const NamedTensor& input : batch.tensors()) {
     const char* const field = input.name == "decoder_input_ids" ? "target" : "text";
     CROSSTALK_CHECK_FIELD(input.tensor.size(1) <= text.max_tokens, field, "is ", input.tensor.size(1),
-                          " tokens long, more than max_tokens = ", text.max_tokens,
-                          ": shorten it, or raise max_tokens; maps grow with its square");
+                          " tokens long, more than ", FieldName{"max_tokens"}, " = ", text.max_tokens,
+                          ": shorten it, or raise ", FieldName{"max_tokens"}, "; maps grow with its square");
   }
   return batch;
 }

@@ -45,7 +45,7 @@ void CheckModelAttention(const char* place, const AttentionConfig& attention, in
   }
   CROSSTALK_CHECK_FIELD(attention.d_X == d_model && attention.d_M == d_model && attention.d_Y == d_model, place,
                         "has d_X = ", attention.d_X, ", d_M = ", attention.d_M, ", d_Y = ", attention.d_Y,
-                        ", but all must be d_model = ", d_model);
+                        ", but all must be ", FieldName{"d_model"}, " = ", d_model);
   CROSSTALK_CHECK_FIELD(attention.causality == causality, place, "must ", causality == Causality::kCausal ? "" : "not ",
                         "be causal");
 }

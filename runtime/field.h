@@ -475,13 +475,13 @@ void CheckFieldsAreRead(const FieldTable<Config>& table, const Config& config) {
 
 // "d_model: 128 here, 256 there" for each field that affects the result and differs.
 template <typename Config>
-std::vector<std::string> FieldDifferences(const FieldTable<Config>& table, const Config& here, const Config& there) {
-  std::vector<std::string> differences;
+std::vector<Message> FieldDifferences(const FieldTable<Config>& table, const Config& here, const Config& there) {
+  std::vector<Message> differences;
   for (const Field<Config>& field : table) {
     if (field.options.affects_result == AffectsResult::kNo) continue;
     const Json a = field.get(here), b = field.get(there);
-    if (a != b)
-      differences.push_back(StrCat(field.key, ": ", Excerpt(a.Dump()), " here, ", Excerpt(b.Dump()), " there"));
+    if (a == b) continue;
+    differences.emplace_back(FieldName{field.key}, ": ", Excerpt(a.Dump()), " here, ", Excerpt(b.Dump()), " there");
   }
   return differences;
 }

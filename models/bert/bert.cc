@@ -127,8 +127,8 @@ void ResolveAlbert(ModelConfig& config, int64_t input_length) {
 void MakeBertLayers(ModelConfig& config) {
   CROSSTALK_CHECK_FIELD(!config.is_albert() || std::ssize(config.layer_kinds) <= config.num_blocks(), "layer_kinds",
                         config.layer_kinds.size(), " kinds, but the layers of an ALBERT share ", config.num_blocks(),
-                        config.num_blocks() == 1 ? " block" : " blocks",
-                        "; layer_groups and inner_layers say how many there are");
+                        config.num_blocks() == 1 ? " block" : " blocks", "; ", FieldName{"layer_groups"}, " and ",
+                        FieldName{"inner_layers"}, " say how many there are");
   config.encoder_self = MakeAttentionLayer(config);
   config.encoder_self_layers = MakeAttentionLayers(config, config.num_blocks());
   for (AttentionConfig* const layer : config.AttentionLayers()) {

@@ -134,7 +134,9 @@ std::vector<std::string> Differences(const TrainingConfig& here, const TrainingC
     continued.optimization.steps = here.optimization.steps;
     continued.optimization.continued_at = here.optimization.continued_at;
   }
-  return FieldDifferences(TrainingFields(), here, continued);
+  std::vector<std::string> texts;
+  for (const Message& one : FieldDifferences(TrainingFields(), here, continued)) texts.push_back(one.text());
+  return texts;
 }
 
 TrainingConfig Continued(TrainingConfig run, int64_t steps) {
@@ -226,7 +228,7 @@ ModelConfig Completed(const TrainingConfig& config, ModelConfig model) {
   const int64_t input_length = config.objective.input_length;
   Resolve(model, input_length);
   CROSSTALK_CHECK_FIELD(!model.max_positions || input_length <= *model.max_positions, "input_length", input_length,
-                        " tokens are more than max_positions = ", *model.max_positions);
+                        " tokens are more than ", FieldName{"max_positions"}, " = ", *model.max_positions);
   model.context = input_length;
   FindModel(model.name).make_layers(model);
   model.Validate();

@@ -131,7 +131,6 @@ void Loop::ReduceBesideEachOther(const std::vector<Batch>& batches, const LossSc
 void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales, const char* what) const {
   const std::string where =
       StrCat("step ", optimizer_.step() + 1, ": the ", what, " is not finite; no update was made. ");
-  const std::string advice = " Try a smaller learning_rate, a longer warmup, or clip = 1.";
   const std::string gradient = DescribeNonFiniteGradient(parameters_);
   model_.ZeroGrad();
   std::string first;
@@ -147,7 +146,8 @@ void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales&
   model_.ZeroGrad();
   first = reducer_.ShareText(first);
   if (first.empty()) first = "The sum of its squares overflows.";
-  Fail(ErrorKind::kNumerical, where, first, advice);
+  Fail(ErrorKind::kNumerical, where, first, " Try a smaller ", FieldName{"learning_rate"}, ", a longer ",
+       FieldName{"warmup"}, ", or ", FieldName{"clip", "1"}, ".");
 }
 
 StepResult Loop::Step() {

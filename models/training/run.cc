@@ -216,7 +216,7 @@ void TrainingRun::Evaluate() {
 void TrainingRun::SaveCheckpoint() {
   if (const std::string value = NonFiniteValue(*state_.model); !value.empty()) {
     Fail(ErrorKind::kNumerical, "after step ", step(), ", ", value,
-         ": no checkpoint is made of it, the last one stands. Try a smaller learning_rate.");
+         ": no checkpoint is made of it, the last one stands. Try a smaller ", FieldName{"learning_rate"}, ".");
   }
   Json config = Json::MakeObject({{"format", kRunFormat},
                                   {"version", Version()},

@@ -225,13 +225,15 @@ void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, cons
                         " are for, of kind ", before.kind(), " with ", before.vocab_size(),
                         " ids; leave out tokenizer and vocabulary to take the origin's");
   const FieldTable<TrainingConfig> fields = FixedFields();
-  const std::vector<std::string> differences = FieldDifferences(fields, config, origin.config);
+  const std::vector<Message> differences = FieldDifferences(fields, config, origin.config);
   if (differences.empty()) return;
   TrainingConfig there = config;
   for (const Field<TrainingConfig>& field : fields) field.set(there, field.get(origin.config));
   const Vocabulary vocabulary = VocabularyOf(config, &tokenizer);
   if (ConfigureModel(config, vocabulary).ToJson() == ConfigureModel(there, vocabulary).ToJson()) return;
-  FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(differences),
+  Message all;
+  for (const Message& one : differences) all.Add("\n  ", one);
+  FailField(ErrorKind::kUsage, kField, path, " is of another model:", all,
             "\nleave these options out to take the origin's");
 }
 

@@ -93,7 +93,7 @@ void RelativeBiasConfig::Validate(RelativeDirection direction) const {
   constexpr const char* kField = "relative_attention_max_distance";
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   CROSSTALK_CHECK_FIELD(max_distance > exact, kField, max_distance, " is not more than ", exact,
-                        ", the distances that have a bucket each with relative_buckets = ", buckets);
+                        ", the distances that have a bucket each with ", FieldName{"relative_buckets"}, " = ", buckets);
   CROSSTALK_CHECK_FIELD(max_distance <= kMost, kField, max_distance, " is more than ", kMost);
 }
 

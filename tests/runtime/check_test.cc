@@ -27,6 +27,51 @@ TEST(CheckTest, FailThrowsTheKindAndTheMessage) {
   }
 }
 
+// What an error's message names as fields: "name" or, with a value, "name = value".
+std::vector<std::string> Named(const Error& error) {
+  std::vector<std::string> names;
+  for (const Message::Place& place : error.message().fields()) {
+    names.push_back(error.message().text().substr(place.begin, place.size + place.gap));
+  }
+  return names;
+}
+
+TEST(CheckTest, AMessageKnowsWhereItNamesFields) {
+  Message lines("of another model:");
+  lines.Add("\n  ", FieldName{"heads"}, ": ", 8, " here");
+  const auto thrown = [](const auto& f) {
+    try {
+      f();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message().text(), error.what());
+      return error;
+    }
+    return Error(ErrorKind::kFailure, "nothing was thrown");
+  };
+  const struct {
+    Error error;
+    std::string text;
+    std::vector<std::string> named;
+  } cases[] = {
+      {thrown([] {
+         Fail(ErrorKind::kNumerical, "Try a smaller ", FieldName{"rate"}, ", or ", FieldName{"clip", "1"});
+       }),
+       "Try a smaller rate, or clip = 1",
+       {"rate", "clip = "}},
+      {thrown([] { CROSSTALK_CHECK_FIELD(false, "d_k", 5, " is not ", FieldName{"d_model"}, " = ", 7); }),
+       "d_k: 5 is not d_model = 7",
+       {"d_k", "d_model"}},
+      {thrown([&] { FailField(ErrorKind::kUsage, "init_from", "d_model is ", lines); }),
+       "init_from: d_model is of another model:\n  heads: 8 here",  // a value that is spelt as a field is none
+       {"init_from", "heads"}},
+      {Error(ErrorKind::kData, "d_model: plain text", "d_model"), "d_model: plain text", {}},
+  };
+  for (const auto& [error, text, named] : cases) {
+    EXPECT_STREQ(error.what(), text.c_str());
+    EXPECT_EQ(Named(error), named) << text;
+  }
+}
+
 TEST(CheckTest, KindsAreTheExitCodes) {
   EXPECT_EQ(static_cast<int>(ErrorKind::kFailure), 1);
   EXPECT_EQ(static_cast<int>(ErrorKind::kUsage), 2);

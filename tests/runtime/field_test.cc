@@ -144,8 +144,10 @@ TEST(FieldTest, DifferencesAreOfWhatAffectsTheResult) {
   EXPECT_TRUE(FieldDifferences(Fields(), here, there).empty());
   there.colour = Colour::kBlue;
   there.part.depth = 2;
-  EXPECT_EQ(FieldDifferences(Fields(), here, there),
-            (std::vector<std::string>{"colour: \"red\" here, \"blue\" there", "depth: null here, 2 there"}));
+  const std::vector<Message> differences = FieldDifferences(Fields(), here, there);
+  ASSERT_EQ(differences.size(), size_t{2});
+  EXPECT_EQ(differences[0].text(), "colour: \"red\" here, \"blue\" there");
+  EXPECT_EQ(differences[1].text(), "depth: null here, 2 there");
 }
 
 TEST(FieldTest, AConfigurationMadeInCodeIsCheckedToo) {

@@ -313,28 +313,17 @@ std::string OptionTable::OptionOf(const std::string& field) const {
   return "";
 }
 
-std::string OptionTable::WithOptionNames(const std::string& text) const {
-  std::vector<std::string> words;
-  bool advice = false, named = false;
-  for (const std::string& word : Split(text, ' ')) {
-    if (advice && named && word == "=") continue;  // "clip = 1" is --clip 1
-    const size_t begin = word.starts_with('(') ? 1 : 0;
-    const std::string field = word.substr(begin, word.find_last_not_of(".,;:)") + 1 - begin);
-    const bool listed = !words.empty() && words.back().empty() && word.ends_with(':');  // "\n  attention: …"
-    const std::string name = advice || listed || field.find('_') != std::string::npos ? OptionOf(field) : "";
-    named = !name.empty();
-    words.push_back(named ? word.substr(0, begin) + name + word.substr(begin + field.size()) : word);
-    advice = advice || word == "Try";
-  }
-  return Join(words, " ");
-}
-
 std::string OptionTable::MessageOf(const Error& error) const {
-  const std::string message = error.what();
-  if (error.kind() == ErrorKind::kNumerical) return WithOptionNames(message);
-  if (error.field().empty() || !message.starts_with(error.field())) return message;
-  const std::string name = OptionOf(error.field()), rest = message.substr(error.field().size());
-  return (name.empty() ? error.field() : name) + (error.kind() == ErrorKind::kUsage ? WithOptionNames(rest) : rest);
+  const std::string& text = error.message().text();
+  std::string told;
+  size_t end = 0;
+  for (const Message::Place& place : error.message().fields()) {
+    const std::string option = OptionOf(text.substr(place.begin, place.size));
+    if (option.empty()) continue;
+    told += text.substr(end, place.begin - end) + option + (place.gap > 0 ? " " : "");  // "clip = 1" is --clip 1
+    end = place.begin + place.size + place.gap;
+  }
+  return told + text.substr(end);
 }
 
 std::vector<std::string> SplitList(const std::string& name, const std::string& text) {

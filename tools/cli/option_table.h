@@ -104,9 +104,7 @@ class OptionTable {
     bool flag() const { return placeholder.empty(); }
   };
   std::vector<Row> Rows() const;
-  // The message of an error, with the option's name ("--d-model") instead of the field's (error.field()), and in
-  // the places of those that it advises: "Try a smaller learning_rate, or clip = 1" becomes "--learning-rate, or --clip
-  // 1".
+  // The message of an error, with an option ("--d-model") for each field that it names and an option sets.
   std::string MessageOf(const Error& error) const;
   // Of a field that the command calls by another name: errors of `field` name the option `name`.
   void NameField(const std::string& field, const std::string& name);
@@ -152,9 +150,6 @@ class OptionTable {
   static void TakeTexts(const std::string& name, Entry* entry);
   // The option that sets a field; "" where there is none.
   std::string OptionOf(const std::string& field) const;
-  // A message with options in the places of fields: of words with an underscore, those that begin a line of a list, and
-  // after "Try" of any.
-  std::string WithOptionNames(const std::string& text) const;
 
   std::string group_ = "Options";
   std::vector<Entry> entries_;

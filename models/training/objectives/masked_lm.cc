@@ -151,9 +151,9 @@ RowShape ShapeOf(const ObjectiveConfig& config) {
   const RowShape shape = {config.input_length, MostMasked(config), TaskOf(config)};
   const int64_t shortest = SpecialsOf(shape.task) + kShortestTarget;
   CROSSTALK_CHECK_FIELD(shape.inputs >= shortest, "input_length", shape.inputs, " is less than ", shortest,
-                        ", the shortest row of sentence_task ", Name(shape.task));
-  CROSSTALK_CHECK_FIELD(shape.masked <= shape.inputs, "most_masked", shape.masked,
-                        " is more than input_length = ", shape.inputs);
+                        ", the shortest row of ", FieldName{"sentence_task"}, " ", Name(shape.task));
+  CROSSTALK_CHECK_FIELD(shape.masked <= shape.inputs, "most_masked", shape.masked, " is more than ",
+                        FieldName{"input_length"}, " = ", shape.inputs);
   return shape;
 }
 

@@ -239,6 +239,39 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
   }
 }
 
+// A message names options where it means fields, and leaves a value that is spelt as a field as it is.
+TEST(CommandLineTest, ErrorsNameOptionsInThePlacesOfFields) {
+  const char* const source = std::getenv("CROSSTALK_SOURCE");
+  if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the source is";
+  const std::string lm = StrCat(source, "/tests/tools/commands/earlier_runs/lm");
+  const TempDir dir;
+  WriteBytes(dir / "c.json", R"({"d_model": 0})");
+  const std::vector<UsageCase> cases = {
+      {{"train", "--d-model", "0"}, "error: --d-model: 0 is less than 1\n"},
+      {{"train", "--config", dir / "c.json"}, "/c.json: d_model: 0 is less than 1\n"},
+      {{"train", "--model", "bert", "--input-length", "4"},
+       "error: --input-length: 4 is less than 5, the shortest row of --sentence-task next-sentence\n"},
+      {{"train", "--model", "bert", "--input-length", "100", "--most-masked", "200"},
+       "error: --most-masked: 200 is more than --input-length = 100\n"},
+      {{"train", "--model", "bert", "--input-length", "100", "--max-positions", "50"},
+       "error: --input-length: 100 tokens are more than --max-positions = 50\n"},
+      {{"train", "--model", "albert", "--layers", "2", "--layer-kinds", "talking,multihead"},
+       "error: --layer-kinds: 2 kinds, but the layers of an ALBERT share 1 block; "
+       "--layer-groups and --inner-layers say how many there are\n"},
+      {{"train", "--model", "t5", "--relative-attention-max-distance", "3"},
+       "error: --relative-attention-max-distance: 3 is not more than 8, the distances that have a bucket each with "
+       "--relative-buckets = 32\n"},
+      {{"inspect", lm, "--text", "The miller sang.", "--max-tokens", "4", "--json"},
+       "error: --text: is 16 tokens long, more than --max-tokens = 4: shorten it, or raise --max-tokens; "
+       "maps grow with its square\n"},
+      {{"train", "--init-from", lm, "--heads", "4", "--d-model", "48"},
+       " is of another model:\n  --heads: 4 here, 2 there\n  --d-model: 48 here, 4 there\nleave these options out"},
+      {{"train", "--dynamic", "value_size,value_size"}, "error: --dynamic: value_size stands there twice\n"},
+      {{"simulate", "--network", "learning_rate"}, "error: --network: learning_rate is none of "},
+  };
+  for (const UsageCase& usage : cases) ExpectExit(RunCommand(usage.arguments), 2, {usage.says});
+}
+
 TEST(CommandLineTest, TheEnvironmentChoosesTheInstructionSetUnlessTheOptionDoes) {
   const std::vector<std::string> arguments = {"train", "--dry-run"};
   ExpectExit(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD=mmx"}}), 2,
