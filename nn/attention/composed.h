@@ -13,9 +13,6 @@
 
 namespace crosstalk {
 
-// The composed implementation: the paper's pseudocode in einsum, in float and double. The fast kernels are tested
-// against it, and a new idea starts here; nn/attention/attention.h is the layer that most callers want.
-
 struct ComposedResult {
   Variable O;  // [b, n, h_v, d_v]
   Variable W;  // [b, h, n, m]
@@ -24,9 +21,6 @@ struct ComposedResult {
 // The same function as FusedAttention (autograd/ops_attention.h). The tensors of a capture are filled in where one is
 // given.
 ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture = nullptr);
-
-// Common to all implementations of attention: the checks, and the projections before and after the part that has
-// queries against memory positions. nn/attention/attention.h is the layer that most callers want.
 
 // Throws a usage error that shows both shapes unless `parameters` are those that `config` calls for.
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& parameters);

@@ -142,8 +142,7 @@ static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
 }));
 }  // namespace attention_projections
 
-using AttentionProjections = std::span<const AttentionProjection>;
-inline constexpr AttentionProjections kAttentionProjections = attention_projections::kTable;
+inline constexpr std::span<const AttentionProjection> kAttentionProjections = attention_projections::kTable;
 
 // Keys before its own that a filter of c_k keys reads.
 int64_t KeysBefore(int64_t c_k, ConvolutionKeys keys);
