@@ -55,7 +55,7 @@ void AddLoss(const Model& model, const Tensor& inputs, const Tensor& targets, Ca
   }
 }
 
-void CompareOnText(const TrainedModel& trained) {
+void CompareOnText(const Trained& trained) {
   const TrainingData data = OpenTrainingData(trained.config, trained.tokenizer);
   const auto batches = MakeEvaluation(trained.config, data.corpus.validation, trained.tokenizer);
   LogLoss correct, published;
@@ -68,7 +68,7 @@ void CompareOnText(const TrainedModel& trained) {
               correct.mean(), published.mean());
 }
 
-void CompareOnTasks(const TrainedModel& trained) {
+void CompareOnTasks(const Trained& trained) {
   const TaskSet tasks = OpenTasks(trained.config);
   std::printf("%-12s %10s %10s %16s\n", "task", "correct", "published", "answers changed");
   for (const TaskData& task : tasks.tasks) {
@@ -97,7 +97,7 @@ bool HasDynamicMemory(const Model& model) {
 }
 
 void Compare(const std::string& run, const std::string& data) {
-  TrainedModel trained = LoadTrainedModel(run, WhichCheckpoint::kBest);
+  Trained trained = OpenRun(run, {.which = WhichCheckpoint::kBest});
   if (trained.config.model.name != "t5" || !HasDynamicMemory(*trained.model)) {
     Fail(ErrorKind::kUsage, run,
          ": is no T5 that has dynamic projections P_Ml and P_Mw, which the defect is about: give one that ",

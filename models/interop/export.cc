@@ -21,13 +21,13 @@ namespace crosstalk {
 namespace {
 
 // config.json: the one that it came with where that says what the model is, else with what the model has to say.
-std::string ConfigText(const AnyModel& any, const PublishedRecord* record, const PublishedForm& form,
+std::string ConfigText(const Trained& any, const PublishedRecord* record, const PublishedForm& form,
                        Extensions extensions, bool extended) {
   const Json ours = any.model->config().ToJson();
   Json config = Json::MakeObject();
   if (record != nullptr) {
     const std::string& text = record->config_text;
-    config = ParseJson(text, any.source + ": config.json");
+    config = ParseJson(text, any.checkpoint + ": config.json");
     if (!extended && config.Find(kExtensionKey) == nullptr) return text;
     const Json* const before = config.Find(kExtensionKey);
     if (before != nullptr && SameConfiguration(ours, *before)) return text;
@@ -43,18 +43,18 @@ std::string ConfigText(const AnyModel& any, const PublishedRecord* record, const
 
 }  // namespace
 
-ExportResult ExportModel(const AnyModel& any, const std::string& out, const ExportOptions& options) {
+ExportResult ExportModel(const Trained& any, const std::string& out, const ExportOptions& options) {
   CheckNewDirectory(out);
   if (options.format == PublishedFormat::kMesh) return ExportMesh(any, out, options);
-  const PublishedForm* const found = any.form == nullptr ? nullptr : FormOf(any.model->config().name);
-  CROSSTALK_CHECK(found != nullptr, any.source, ": is a model of the kind ", Quoted(any.model->config().name),
+  const PublishedForm* const found = FormOf(any.model->config().name);
+  CROSSTALK_CHECK(found != nullptr, any.checkpoint, ": is a model of the kind ", Quoted(any.model->config().name),
                   ", which has no published form");
   const PublishedForm& form = *found;
   const PublishedRecord* const record = RecordOf(any, options.format);
   const std::vector<std::string> refused = NotPublishable(*any.model, form);
   CROSSTALK_CHECK_FIELD(refused.empty() || options.extensions == Extensions::kWrite, "with_extensions",
-                        "is needed for ", any.source, ": the published form of ", form.model_type, " cannot say of it",
-                        Lines(refused));
+                        "is needed for ", any.checkpoint, ": the published form of ", form.model_type,
+                        " cannot say of it", Lines(refused));
   const PublishedNames names(form, &any.model->config());
   const PublishedWeights weights = WeightsOf(any, record, names, options.dtype);
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
@@ -175,7 +175,7 @@ bool SameConfiguration(const Json& ours, const Json& theirs) {
   return lines.empty();
 }
 
-PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, const PublishedNames& names,
+PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, const PublishedNames& names,
                            ExportDType dtype) {
   const int64_t vocabulary = any.model->config().vocabulary;
   PublishedWeights weights;
@@ -185,7 +185,7 @@ PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, c
   if (record != nullptr) {
     std::vector<std::string> all;
     for (const PublishedRecord::StoredTensor& stored : record->tensors) all.push_back(stored.name);
-    const NamePrefix prefix = names.PrefixOf(all, any.source);
+    const NamePrefix prefix = names.PrefixOf(all, any.checkpoint);
     std::map<std::string, Tensor> kept;
     for (const NamedTensor& tensor : record->without_effect) kept.emplace(tensor.name, tensor.tensor);
     for (const PublishedRecord::StoredTensor& stored : record->tensors) {
@@ -198,7 +198,7 @@ PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, c
       const auto parameter = std::find_if(paths.begin(), paths.end(),
                                           [&](const PublishedName& path) { return by_path.count(path.name) > 0; });
       if (parameter == paths.end()) {
-        Fail(ErrorKind::kData, any.source, ": the tensor ", Quoted(stored.name),
+        Fail(ErrorKind::kData, any.checkpoint, ": the tensor ", Quoted(stored.name),
              " that it was imported with belongs to none of its parameters");
       }
       written.insert(parameter->name);
@@ -213,8 +213,8 @@ PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, c
   return weights;
 }
 
-const PublishedRecord* RecordOf(const AnyModel& any, PublishedFormat format) {
-  return any.imported && any.imported->record.format == format ? &any.imported->record : nullptr;
+const PublishedRecord* RecordOf(const Trained& any, PublishedFormat format) {
+  return any.imported != nullptr && any.imported->record.format == format ? &any.imported->record : nullptr;
 }
 
 void AddRemarkOfWidened(const PublishedWeights& weights, ExportResult* result) {
@@ -253,7 +253,7 @@ constexpr const char* kHfSentencePieceName = "spiece.model";
 
 }  // namespace
 
-std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format, ExportResult* result) {
+std::vector<KeptFile> TokenizerFiles(const Trained& any, PublishedFormat format, ExportResult* result) {
   if (RecordOf(any, format) != nullptr && !any.imported->files.empty()) return any.imported->files;
   std::vector<KeptFile> files;
   if (any.tokenizer == nullptr) return files;
@@ -265,7 +265,7 @@ std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format
       }
     }
   } catch (const Error& error) {
-    Fail(error.kind(), any.source, ": its tokenizer cannot be written: ", error.what());
+    Fail(error.kind(), any.checkpoint, ": its tokenizer cannot be written: ", error.what());
   }
   if (files.empty()) {
     result->remarks.push_back(
@@ -274,13 +274,13 @@ std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format
   return files;
 }
 
-void CheckWrittenTokenizer(const AnyModel& any, const PublishedFolder& folder) {
+void CheckWrittenTokenizer(const Trained& any, const PublishedFolder& folder) {
   std::vector<std::string> remarks;
   const std::unique_ptr<Tokenizer> written = PublishedTokenizer(folder, *any.model, &remarks);
   const std::string difference =
       written == nullptr ? Join(remarks, "; ") : TokenizerDifference(*any.tokenizer, *written);
   if (!difference.empty()) {
-    Fail(ErrorKind::kFailure, any.source, ": its tokenizer cannot be written: read back, it ", difference);
+    Fail(ErrorKind::kFailure, any.checkpoint, ": its tokenizer cannot be written: read back, it ", difference);
   }
 }
 

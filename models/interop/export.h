@@ -48,7 +48,7 @@ struct ExportResult {
 // the tensors and the tokenizer's files are those that it came with. Error(kUsage) where `out` holds something already,
 // where nobody publishes such models, or where the form cannot say something of the model, which is named; Interrupted
 // where `stop` says so.
-ExportResult ExportModel(const AnyModel& model, const std::string& out, const ExportOptions& options);
+ExportResult ExportModel(const Trained& model, const std::string& out, const ExportOptions& options);
 
 // Parts of the model that the published configuration and tensors cannot express: "encoder_self.mixing = ["P_l"]", a
 // line each; none: it can be written.
@@ -65,11 +65,11 @@ struct PublishedWeights {
 
 // Those of `record` under its names and in its types, as far as `dtype` keeps these; the others, and all where it is
 // null, under their usual names.
-PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, const PublishedNames& names,
+PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, const PublishedNames& names,
                            ExportDType dtype);
 
 // The record by which a model imported in that format is written again; null for other models.
-const PublishedRecord* RecordOf(const AnyModel& any, PublishedFormat format);
+const PublishedRecord* RecordOf(const Trained& any, PublishedFormat format);
 void AddRemarkOfWidened(const PublishedWeights& weights, ExportResult* result);
 
 // Whether two configurations of a model, as JSON, compute the same in evaluation.
@@ -79,10 +79,10 @@ bool SameConfiguration(const Json& ours, const Json& theirs);
 
 // The tokenizer's files in a format: those that the model came with in it, else those that publish its tokenizer; none,
 // with a remark, where it has no published form. Error where it has one that cannot say all of it.
-std::vector<KeptFile> TokenizerFiles(const AnyModel& any, PublishedFormat format, ExportResult* result);
+std::vector<KeptFile> TokenizerFiles(const Trained& any, PublishedFormat format, ExportResult* result);
 
 // Whoever reads the folder must read text as the model does: else Error(kFailure).
-void CheckWrittenTokenizer(const AnyModel& any, const PublishedFolder& folder);
+void CheckWrittenTokenizer(const Trained& any, const PublishedFolder& folder);
 
 // Writes `name` into a folder that messages call `out`.
 void WriteExportFile(const std::string& folder, const std::string& out, const std::string& name,

@@ -205,105 +205,117 @@ std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, con
   return tokenizer;
 }
 
-std::optional<ImportedFiles> ReadImportedFiles(const Checkpoint& checkpoint) {
-  if (checkpoint.checksums.count(kRecordName) == 0) return std::nullopt;
-  ImportedFiles imported;
-  const std::string path = checkpoint.FilePath(kRecordName);
+namespace {
+
+// Of a checkpoint's folder; null where it is none of an import.
+std::shared_ptr<ImportedFiles> ReadImportedFiles(const std::string& checkpoint) {
+  const auto path_of = [&](const std::string& name) { return checkpoint + "/" + name; };
+  const std::string path = path_of(kRecordName);
+  if (KindOf(path) == PathKind::kNothing) return nullptr;
+  const auto imported = std::make_shared<ImportedFiles>();
   const Json json = ReadJsonFile(path);
   const JsonReader reader(json, path);
   if (reader.Int("format") != kRecordFormat) reader.FailAt("format", "is not ", kRecordFormat);
   for (const Json& one : reader.Array("tensors")) {
     const JsonReader tensor(one, path + ": tensors");
-    imported.record.tensors.push_back({tensor.String("name"), tensor.String("dtype")});
+    imported->record.tensors.push_back({tensor.String("name"), tensor.String("dtype")});
   }
   if (reader.Has("published_as")) {
-    imported.record.format =
+    imported->record.format =
         ParseName<PublishedFormat>("published_as", reader.String("published_as"), ErrorKind::kData);
   }
   if (!reader.Value("metadata").is_object()) reader.FailAt("metadata", "must be an object");
   for (const auto& [key, value] : reader.Value("metadata").AsObject()) {
-    imported.record.metadata.emplace(key, value.AsString());
+    imported->record.metadata.emplace(key, value.AsString());
   }
   for (const Json& name : reader.Array("files")) {
     const std::string& plain = name.AsString();
-    if (checkpoint.checksums.count(kKeptPrefix + plain) == 0) reader.FailAt("files", Quoted(plain), " is not there");
-    imported.files.push_back({plain, ReadFile(checkpoint.FilePath(kKeptPrefix + plain))});
+    const bool there = IsPlainName(plain) && KindOf(path_of(kKeptPrefix + plain)) != PathKind::kNothing;
+    if (!there) reader.FailAt("files", Quoted(plain), " is not there");
+    imported->files.push_back({plain, ReadFile(path_of(kKeptPrefix + plain))});
   }
-  imported.record.config_text = ReadFile(checkpoint.FilePath(kRecordConfigName));
-  imported.record.without_effect = ReadSafetensors(checkpoint.FilePath(kRecordTensorsName)).tensors;
+  imported->record.config_text = ReadFile(path_of(kRecordConfigName));
+  imported->record.without_effect = ReadSafetensors(path_of(kRecordTensorsName)).tensors;
   return imported;
 }
 
-namespace {
-
-AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& options) {
-  TrainedModel trained = LoadTrainedModel(
-      checkpoint, {.tokenizer_may_be_missing = true, .dtype = options.dtype, .implementation = options.implementation});
-  AnyModel any;
-  any.model = std::move(trained.model);
-  any.imported = ReadImportedFiles(checkpoint);
-  any.form =
-      FormOf(any.model->config().name, any.imported ? any.imported->record.format : PublishedFormat::kHuggingFace);
-  any.step = checkpoint.step;
-  any.tokenizer = std::move(trained.tokenizer);
-  any.source = checkpoint.path;
-  return any;
-}
-
-AnyModel Load(const std::string& path, const AnyModelOptions& options) {
-  AnyModel any;
-  if (KindOf(path) == PathKind::kDirectory && RunFolder(path).HoldsRun()) {
-    std::vector<std::string> skipped = UseCheckpoint(path, WhichCheckpoint::kNewest, [&](const Checkpoint& checkpoint) {
-      any = FromCheckpoint(checkpoint, options);
-    });
-    any.skipped = std::move(skipped);
-    return any;
-  }
-  if (HasManifest(path)) {
-    return FromCheckpoint(VerifyCheckpoint(path), options);
-  }
-  if (!IsPublished(path)) {
-    Fail(ErrorKind::kData, path,
-         ": holds no run, no checkpoint and no published model (no run.json, no manifest.json, ",
-         "no config.json and no index of a TensorFlow checkpoint)");
-  }
-  const std::unique_ptr<PublishedFolder> folder = OpenPublishedFolder(path);
-  PublishedModel published =
-      LoadPublishedModel(*folder, {.dtype = options.dtype, .implementation = options.implementation});
-  any.model = std::move(published.model);
-  any.form = published.form;
-  any.imported = ImportedFiles{std::move(published.record), {}};
-  any.source = folder->path();
-  return any;
-}
-
-}  // namespace
-
-AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
-  const bool fused = options.implementation == AttentionImplementation::kFused;
-  CROSSTALK_CHECK_FIELD(!fused || options.dtype == DType::kFloat32, "implementation",
-                        "fused computes in float32, and not in ", options.dtype, "; composed does");
-  AnyModel any = Load(path, options);
-  for (const AttentionPlace& place : any.model->AttentionPlaces()) {
-    CROSSTALK_CHECK_FIELD(!fused || ImplementationFor(place.config, options.dtype, AttentionOutputs::kOutputOnly) ==
-                                        AttentionImplementation::kFused,
-                          "implementation", "fused has no kernel for the ", place.name, " of ", any.source,
-                          "; composed computes it");
-  }
-  return any;
-}
-
-std::shared_ptr<const Tokenizer> TokenizerOf(const AnyModel& any, const std::string& path,
-                                             std::vector<std::string>* remarks) {
-  if (any.tokenizer != nullptr || any.form == nullptr || !IsPublished(path)) return any.tokenizer;
+// A published folder's tokenizer, as its use asks for it.
+std::shared_ptr<const Tokenizer> ReadTokenizer(const PublishedFolder& folder, const PublishedModel& published,
+                                               TokenizerUse use, std::vector<std::string>* remarks) {
   try {
-    return PublishedTokenizer(*OpenPublishedFolder(path), *any.model, remarks);
+    std::shared_ptr<const Tokenizer> tokenizer = PublishedTokenizer(folder, *published.model, remarks);
+    if (tokenizer == nullptr && use == TokenizerUse::kNeeded) {
+      Fail(ErrorKind::kData, remarks->back(), ": put the tokenizer's files into the folder");
+    }
+    return tokenizer;
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData) throw;
+    if (error.kind() != ErrorKind::kData || use == TokenizerUse::kNeeded) throw;
     remarks->push_back(StrCat("its tokenizer cannot be read: ", error.what(),
                               "; the model computes on ids, but reads and writes no text"));
     return nullptr;
   }
+}
+
+Trained OpenPublished(const std::string& path, const OpenOptions& options) {
+  const std::unique_ptr<PublishedFolder> folder = OpenPublishedFolder(path);
+  PublishedModel published =
+      LoadPublishedModel(*folder, {.dtype = options.dtype, .implementation = options.implementation});
+  Trained trained;
+  trained.checkpoint = folder->path();
+  trained.imported = std::make_shared<ImportedFiles>();
+  if (options.tokenizer != TokenizerUse::kNone) {
+    trained.tokenizer = ReadTokenizer(*folder, published, options.tokenizer, &trained.remarks);
+    if (trained.tokenizer != nullptr) trained.config = DescribeTraining(*published.model);
+    trained.imported->files = CompanionsOf(*folder);
+  }
+  trained.imported->record = std::move(published.record);
+  trained.model = std::move(published.model);
+  return trained;
+}
+
+}  // namespace
+
+Trained Open(const std::string& path, const OpenOptions& options) {
+  const bool fused = options.implementation == AttentionImplementation::kFused;
+  CROSSTALK_CHECK_FIELD(!fused || options.dtype == DType::kFloat32, "implementation",
+                        "fused computes in float32, and not in ", options.dtype, "; composed does");
+  Trained trained;
+  if (RunFolder(path).HoldsRun() || HasManifest(path)) {
+    trained = OpenRun(path, options);
+    trained.imported = ReadImportedFiles(trained.checkpoint);
+  } else if (IsPublished(path)) {
+    trained = OpenPublished(path, options);
+  } else {
+    Fail(ErrorKind::kData, path,
+         ": holds no run, no checkpoint and no published model (no run.json, no manifest.json, ",
+         "no config.json and no index of a TensorFlow checkpoint)");
+  }
+  if (!fused) return trained;
+  for (const AttentionPlace& place : trained.model->AttentionPlaces()) {
+    CROSSTALK_CHECK_FIELD(ImplementationFor(place.config, options.dtype, AttentionOutputs::kOutputOnly) ==
+                              AttentionImplementation::kFused,
+                          "implementation", "fused has no kernel for the ", place.name, " of ", trained.checkpoint,
+                          "; composed computes it");
+  }
+  return trained;
+}
+
+const PublishedForm* FormOf(const Trained& trained) {
+  return FormOf(trained.model->config().name,
+                trained.imported != nullptr ? trained.imported->record.format : PublishedFormat::kHuggingFace);
+}
+
+std::vector<std::string> PublishedClasses(const Trained& trained) {
+  std::vector<std::string> names;
+  if (trained.imported == nullptr || trained.imported->record.format != PublishedFormat::kHuggingFace) return names;
+  const Json config = ParseJson(trained.imported->record.config_text, trained.checkpoint + ": config.json");
+  for (int64_t i = 0; i < trained.model->heads().classes; ++i) {
+    const Json* const labels = config.Find("id2label");
+    const Json* const name = labels == nullptr ? nullptr : labels->Find(std::to_string(i));
+    if (name == nullptr || !name->is_string()) return {};
+    names.push_back(name->AsString());
+  }
+  return names;
 }
 
 }  // namespace crosstalk

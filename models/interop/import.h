@@ -9,9 +9,8 @@
 #include "crosstalk/models/interop/published_model.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
@@ -45,7 +44,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               std::vector<std::string>* remarks);
 
-// An imported checkpoint's copy of the published files; nothing in a checkpoint that is not imported.
+// The published files as an imported checkpoint keeps a copy of them.
 struct KeptFile {
   std::string name;
   std::string contents;
@@ -54,32 +53,17 @@ struct ImportedFiles {
   PublishedRecord record;
   std::vector<KeptFile> files;  // the tokenizer's and others beside the weights
 };
-std::optional<ImportedFiles> ReadImportedFiles(const Checkpoint& checkpoint);
 
-// A model from whatever holds one: a published folder, an imported model, a run, or a checkpoint.
+// The way in: a trained model from a run, a checkpoint, an imported model, or a published model's folder, which is read
+// as an import of it would be. Error(kData) where the path holds none of them, and as of OpenRun; Error(kUsage) of the
+// field "implementation" where it is to be the fused one, and that does not compute all of the model's layers in the
+// type. A published tokenizer that cannot be read is an error where it is needed, else a remark.
+Trained Open(const std::string& path, const OpenOptions& options = {});
 
-struct AnyModelOptions {
-  DType dtype = DType::kFloat32;
-  std::optional<AttentionImplementation> implementation = {};  // else the model's own
-};
+// How its kind of model is published, in the format that it came in; null: nobody publishes models of the kind.
+const PublishedForm* FormOf(const Trained& trained);
 
-struct AnyModel {
-  std::unique_ptr<Model> model;         // in double, or in the precision that it was trained in
-  const PublishedForm* form = nullptr;  // null: of this kind nobody publishes models
-  std::optional<ImportedFiles> imported;
-  std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
-  int64_t step = 0;                            // of the checkpoint
-  std::string source;                          // the folder or the checkpoint that it is from
-  std::vector<std::string> skipped;            // why newer checkpoints were passed over: damaged ones
-};
-
-// Error(kData) where the path holds none of them. Error(kUsage) of the field "implementation" where it is to be the
-// fused one, and that does not compute all of the model's layers in the type.
-AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options);
-
-// The tokenizer of a model of that path, also that of a published folder, which is opened for it; null where there is
-// none that can be read here, with the reason in `remarks`. Errors of PublishedTokenizer.
-std::shared_ptr<const Tokenizer> TokenizerOf(const AnyModel& any, const std::string& path,
-                                             std::vector<std::string>* remarks);
+// The names of a classification's classes, as a published config.json has them; none where it does not name them.
+std::vector<std::string> PublishedClasses(const Trained& trained);
 
 }  // namespace crosstalk

@@ -28,10 +28,9 @@ TrainingConfig ConfigToBegin(const Given& given) {
 }
 
 TrainingConfig ConfigToResume(const Given& given, const ResumeOptions& resume, const std::string& folder) {
-  const TrainingConfig run =
-      resume.from == ResumeOptions::From::kPath
-          ? LoadTrainedModel(VerifyCheckpoint(resume.path), {.parts = TrainedParts::kConfig}).config
-          : ReadRunConfig(RunFolder(folder));
+  const TrainingConfig run = resume.from == ResumeOptions::From::kPath
+                                 ? OpenRun(resume.path, {.parts = TrainedParts::kConfig}).config
+                                 : ReadRunConfig(RunFolder(folder));
   TrainingConfig config = given.Over(TrainingFields(), run);
   const int64_t before = run.optimization.steps, steps = config.optimization.steps;
   CROSSTALK_CHECK_FIELD(steps >= before, "steps", "the run has ", before,
@@ -131,7 +130,7 @@ int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
 
 }  // namespace
 
-TrainingConfig FinetuningConfig(const TrainedModel& origin, const std::string& tasks, FinetuningLength* length) {
+TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks, FinetuningLength* length) {
   TrainingConfig config;
   TakeModelOf(origin.config, config);
   config.objective.name = TaskObjective(FindModel(config.model.name));

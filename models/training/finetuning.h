@@ -43,7 +43,7 @@ struct FinetuningLength {
 // The model, tokenizer and lengths of the origin, the objective by which its model learns tasks, and published settings
 // for the tasks named (docs/finetuning.md has the table). The steps are those of `length` once the examples are
 // counted. Error(kUsage) of the field "model" for one that learns no tasks, and as of ParseTasks.
-TrainingConfig FinetuningConfig(const TrainedModel& origin, const std::string& tasks, FinetuningLength* length);
+TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks, FinetuningLength* length);
 
 // Sets steps, and the warm-up that is a share of them, where they are not said otherwise. The examples are counted only
 // for steps that follow from passes over them.

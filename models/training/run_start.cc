@@ -72,13 +72,13 @@ class RunStarter {
  private:
   void FindCheckpoint(const ResumeOptions& resume);
   // The origin's files where the run begins with them; else it is in the checkpoint, or there is none.
-  std::optional<TrainedModel> FindOrigin();
-  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<TrainedModel>& origin) const;
+  std::optional<Trained> FindOrigin();
+  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<Trained>& origin) const;
   void CheckConfiguration(const Checkpoint& checkpoint) const;
   // The model's configuration: that of the training configuration, and of an origin, whose weights it begins with or
   // began with, what a training configuration does not decide.
-  ModelConfig ConfigOfModel(const TrainedModel* origin) const;
-  void BuildModel(std::optional<TrainedModel> origin);
+  ModelConfig ConfigOfModel(const Trained* origin) const;
+  void BuildModel(std::optional<Trained> origin);
   void MakeOptimizers(StateTransfer transfer, std::vector<NamedTensor> state);
   void LoadCheckpoint(const Checkpoint& checkpoint);
 
@@ -96,7 +96,7 @@ class RunStarter {
 RunState RunStarter::Start(const ResumeOptions& resume) {
   FindCheckpoint(resume);
   CheckFrozen(*config_);
-  std::optional<TrainedModel> origin = FindOrigin();
+  std::optional<Trained> origin = FindOrigin();
   state_.data = OpenTrainingData(*config_, KeptTokenizer(origin), observer_.stop);
   if (state_.checkpoint) CheckConfiguration(*state_.checkpoint);
   BuildModel(std::move(origin));
@@ -129,7 +129,7 @@ void RunStarter::FindCheckpoint(const ResumeOptions& resume) {
 }
 
 // Where a run is resumed with another init_from than it began with, the weights decide whether that is the same.
-std::optional<TrainedModel> RunStarter::FindOrigin() {
+std::optional<Trained> RunStarter::FindOrigin() {
   const auto refuse = [&](const std::string& source, const std::string& difference) {
     FailField(ErrorKind::kData, "init_from", difference, " (", source, ")",
               "\ntrain in a new folder, or begin with what that run began with");
@@ -166,7 +166,7 @@ std::optional<TrainedModel> RunStarter::FindOrigin() {
   }
   if (path.empty() && !before) return std::nullopt;
   if (path.empty()) refuse(folder_.RunFile(), text_of(std::nullopt) + " here, " + text_of(before) + " there");
-  TrainedModel loaded = LoadOrigin(path, start);
+  Trained loaded = LoadOrigin(path, start);
   const Origin origin = OriginOf(loaded, start);
   if (begun && (!before || before->checksums() != origin.checksums())) {
     refuse(folder_.RunFile(), StrCat(text_of(origin), " here, ", text_of(before), " there"));
@@ -176,7 +176,7 @@ std::optional<TrainedModel> RunStarter::FindOrigin() {
   return loaded;
 }
 
-std::shared_ptr<const Tokenizer> RunStarter::KeptTokenizer(const std::optional<TrainedModel>& origin) const {
+std::shared_ptr<const Tokenizer> RunStarter::KeptTokenizer(const std::optional<Trained>& origin) const {
   const int sentinels = ObjectiveOf(*config_).tokenizer.sentinels;
   if (state_.checkpoint) return LoadTokenizerFile(TokenizerPath(*state_.checkpoint), sentinels);
   const std::optional<std::string> file = folder_.HoldsRun() ? folder_.TokenizerFile() : std::nullopt;
@@ -202,7 +202,7 @@ void RunStarter::CheckConfiguration(const Checkpoint& checkpoint) const {
   }
 }
 
-ModelConfig RunStarter::ConfigOfModel(const TrainedModel* origin) const {
+ModelConfig RunStarter::ConfigOfModel(const Trained* origin) const {
   if (origin != nullptr) {
     CheckModelOf(*origin, *config_, *state_.data.tokenizer);
     return ConfigureModel(*config_, origin->model->config(), origin->config);
@@ -216,7 +216,7 @@ ModelConfig RunStarter::ConfigOfModel(const TrainedModel* origin) const {
   return ConfigureModel(*config_, VocabularyOf(*config_, state_.data.tokenizer.get()));
 }
 
-void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
+void RunStarter::BuildModel(std::optional<Trained> origin) {
   const ModelConfig config = ConfigOfModel(origin ? &*origin : nullptr);
   // Parameters of a file come before any memory is taken for what a configuration says.
   if (state_.checkpoint) {

@@ -122,7 +122,7 @@ std::vector<std::string> WriteAnswers(const TaskResult& result, const std::vecto
 }
 
 void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const Observer& observer) {
-  const TrainedModel best = LoadTrainedModel(run_folder, WhichCheckpoint::kBest);
+  const Trained best = OpenRun(run_folder, {.which = WhichCheckpoint::kBest});
   std::vector<TaskResult> results;
   for (const TaskData& task : tasks.tasks) {
     std::optional<double> threshold;  // of the held-out rows, for the test rows too
@@ -165,12 +165,12 @@ InitialModel FromOrigin(const Origin& recorded, const ModelConfig& model, uint64
     return {nullptr, StrCat("the run began with the weights of ", Excerpt(recorded.checkpoint, 400), ", ", reason)};
   };
   if (KindOf(recorded.checkpoint) != PathKind::kDirectory) return lost("which is not there any more");
-  const TrainedModel origin = LoadOrigin(recorded.checkpoint, TrainedParts::kModel);
+  const Trained origin = LoadOrigin(recorded.checkpoint, TrainedParts::kModel);
   if (origin.weights_checksum != recorded.weights) return lost("where other weights stand by now");
   return {LoadModelOf(origin, model, seed).model, StrCat("weights of ", Excerpt(recorded.checkpoint, 400))};
 }
 
-InitialModel MakeInitialModel(const RunFolder& folder, const TrainedModel& trained) {
+InitialModel MakeInitialModel(const RunFolder& folder, const Trained& trained) {
   const ResolvedConfig config(trained.config);
   const CheckpointConfig checkpoint = ReadCheckpointConfig(VerifyCheckpoint(trained.checkpoint));
   if (checkpoint.fingerprint.empty()) return {nullptr, "the model is an imported one, which began elsewhere"};
@@ -184,14 +184,14 @@ InitialModel MakeInitialModel(const RunFolder& folder, const TrainedModel& train
   }
   const std::string first = CheckpointStore(folder.CheckpointDirectory()).PathOf(0);
   if (KindOf(first) == PathKind::kDirectory) {
-    return {LoadTrainedModel(VerifyCheckpoint(first)).model,
-            StrCat("step 0, the weights of ", Excerpt(checkpoint.origin->checkpoint, 400))};
+    return {OpenRun(first).model, StrCat("step 0, the weights of ", Excerpt(checkpoint.origin->checkpoint, 400))};
   }
   return FromOrigin(*checkpoint.origin, trained.model->config(), config->optimization.seed);
 }
 
-std::unique_ptr<HeldOut> OpenHeldOut(const TrainedModel& trained, std::shared_ptr<const TextSource> text) {
+std::unique_ptr<HeldOut> OpenHeldOut(const Trained& trained, std::shared_ptr<const TextSource> text) {
   const ResolvedConfig config(trained.config);
+  if (trained.tokenizer == nullptr) Fail(ErrorKind::kData, trained.checkpoint, ": has no tokenizer to read text with");
   TrainingData data;
   data.tokenizer = trained.tokenizer;
   if (ObjectiveOf(*config).learns_tasks()) {
@@ -214,7 +214,7 @@ void Measure(const HeldOut& held_out, const Model& model, std::vector<LayerMixin
 
 }  // namespace
 
-RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& trained,
+RunMixing MixingOfRun(const std::string& run_folder, const Trained& trained,
                       std::shared_ptr<const TextSource> held_out_text, int64_t most_cubes) {
   RunMixing mixing;
   mixing.measured_in = trained.model->precision();

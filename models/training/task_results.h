@@ -82,7 +82,7 @@ struct RunMixing {
 // Of the run in a folder, whose newest good checkpoint is `newest`; the sizes of the dynamic projections are those of
 // its first held-out batch, in the precision of newest.model. `held_out`: the run's held-out text, where it is open
 // already. most_cubes: of each state, as of MixingOf.
-RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& newest,
+RunMixing MixingOfRun(const std::string& run_folder, const Trained& newest,
                       std::shared_ptr<const TextSource> held_out = nullptr, int64_t most_cubes = kAllCubes);
 
 }  // namespace crosstalk

@@ -1,7 +1,6 @@
 #include "crosstalk/models/training/trained.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -21,8 +20,9 @@ namespace crosstalk {
 namespace {
 
 std::shared_ptr<const Tokenizer> ReadTokenizer(const Checkpoint& checkpoint, const TrainingConfig& config,
-                                               bool may_be_missing) {
-  if (may_be_missing && !RunFolder(checkpoint.path).TokenizerFile()) return nullptr;
+                                               TokenizerUse use) {
+  if (use == TokenizerUse::kNone) return nullptr;
+  if (use == TokenizerUse::kWhereThere && !RunFolder(checkpoint.path).TokenizerFile()) return nullptr;
   return LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(config).tokenizer.sentinels);
 }
 
@@ -32,7 +32,7 @@ std::string ChecksumOf(const Checkpoint& checkpoint, const char* file) {
 }
 
 std::unique_ptr<Model> ReadModel(const Checkpoint& checkpoint, const CheckpointConfig& config,
-                                 const Tokenizer* tokenizer, const TrainedOptions& options) {
+                                 const Tokenizer* tokenizer, const OpenOptions& options) {
   const std::string source = checkpoint.FilePath(kConfigName) + ": model";
   ModelConfig model_config = ReadModelConfig(config.model, source);
   // Published models may have ids above their tokenizer's, which no text has.
@@ -47,19 +47,21 @@ std::unique_ptr<Model> ReadModel(const Checkpoint& checkpoint, const CheckpointC
   return model;
 }
 
-}  // namespace
-
-TrainedModel LoadTrainedModel(const Checkpoint& checkpoint, const TrainedOptions& options) {
+Trained ReadCheckpoint(const Checkpoint& checkpoint, const OpenOptions& options) {
   const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
-  TrainedModel trained;
+  Trained trained;
   trained.config = config.training;
   trained.step = checkpoint.step;
   trained.checkpoint = checkpoint.path;
   trained.weights_checksum = ChecksumOf(checkpoint, kModelName);
   trained.optimizer_checksum = ChecksumOf(checkpoint, kOptimizerName);
   trained.has_optimizer_state = !trained.optimizer_checksum.empty();
+  if (trained.weights_checksum.empty()) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
+  CROSSTALK_CHECK_FIELD(options.parts != TrainedParts::kOptimizer || trained.has_optimizer_state, "optimizer_start",
+                        checkpoint.path,
+                        " has no optimizer's state to carry over, as no published model has: choose fresh");
   if (options.parts == TrainedParts::kConfig) return trained;
-  trained.tokenizer = ReadTokenizer(checkpoint, config.training, options.tokenizer_may_be_missing);
+  trained.tokenizer = ReadTokenizer(checkpoint, config.training, options.tokenizer);
   if (options.parts == TrainedParts::kTokenizer) return trained;
   trained.model = ReadModel(checkpoint, config, trained.tokenizer.get(), options);
   if (options.parts == TrainedParts::kModel) return trained;
@@ -67,40 +69,58 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint, const TrainedOptions
   return trained;
 }
 
-TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which, const TrainedOptions& options) {
-  TrainedModel trained;
-  std::vector<std::string> skipped =
-      UseCheckpoint(run_folder, which, [&](const Checkpoint& one) { trained = LoadTrainedModel(one, options); });
-  trained.skipped = std::move(skipped);
-  return trained;
+// A run without its checkpoints, as far as it has a tokenizer's file. Its origin may be gone: the optimizer's state is
+// taken to be there where it was carried over.
+Trained ReadOutline(const RunFolder& folder) {
+  Trained outline;
+  if (const std::optional<std::string> file = folder.TokenizerFile()) {
+    outline.config = ReadRunConfig(folder);
+    outline.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(outline.config).tokenizer.sentinels);
+  } else {
+    outline = OpenRun(folder.path(), {.parts = TrainedParts::kTokenizer});
+    outline.config = ReadRunConfig(folder);
+  }
+  outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
+  return outline;
 }
 
-std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheckpoint which,
-                                       const std::function<void(const Checkpoint& checkpoint)>& use) {
-  const RunFolder folder(run_folder);
-  if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
+FoundCheckpoint Find(const RunFolder& folder, WhichCheckpoint which) {
   const CheckpointStore store(folder.CheckpointDirectory());
+  const bool by_default = which == WhichCheckpoint::kDefault && ObjectiveOf(ReadRunConfig(folder)).learns_tasks();
+  if (which != WhichCheckpoint::kBest && !by_default) return store.FindNewestGood();
+  const FoundCheckpoint best = store.FindBest();
+  return by_default && !best.checkpoint && !best.better ? store.FindNewestGood() : best;
+}
+
+}  // namespace
+
+Trained OpenRun(const std::string& path, const OpenOptions& options) {
+  const RunFolder folder(path);
+  if (!folder.HoldsRun()) return ReadCheckpoint(VerifyCheckpoint(path), options);
+  if (options.which == WhichCheckpoint::kNone) return ReadOutline(folder);
+  if (folder.HasRunFile()) folder.ReadRunFile();
   while (true) {
-    const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
-    const std::vector<std::string> skipped = ReasonsOf(found.skipped);
+    const FoundCheckpoint found = Find(folder, options.which);
     if (found.checkpoint && found.better) {
-      FailField(ErrorKind::kData, "checkpoint", run_folder,
-                ": a damaged one is the best, or may be: ", found.better->reason,
+      FailField(ErrorKind::kData, "checkpoint", path, ": a damaged one is the best, or may be: ", found.better->reason,
                 "\nname another one; or remove this one, and the best of the others is the best");
     }
     const bool finished = KindOf(folder.ModelFile()) != PathKind::kNothing;
-    if (!found.checkpoint && skipped.empty() && store.Steps().empty() && !finished) {
-      Fail(ErrorKind::kData, run_folder, ": has no checkpoint yet; its training saves them by checkpoint_every = ",
+    const bool none = CheckpointStore(folder.CheckpointDirectory()).Steps().empty();
+    if (!found.checkpoint && found.skipped.empty() && none && !finished) {
+      Fail(ErrorKind::kData, path, ": has no checkpoint yet; its training saves them by checkpoint_every = ",
            *ResolvedConfig(ReadRunConfig(folder))->run.checkpoint_every,
            ", at its end and where it is interrupted: wait for the first, or train with a smaller checkpoint_every");
     }
     if (!found.checkpoint) {
-      Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
-           which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
+      Fail(ErrorKind::kData, path, ": has no good checkpoint",
+           options.which == WhichCheckpoint::kBest ? " with a score" : "",
+           found.skipped.empty() ? "" : ":" + Lines(ReasonsOf(found.skipped)));
     }
     try {
-      use(*found.checkpoint);
-      return skipped;
+      Trained trained = ReadCheckpoint(*found.checkpoint, options);
+      trained.skipped = ReasonsOf(found.skipped);
+      return trained;
     } catch (const Error&) {
       // A training that goes on in the run removes a checkpoint only when there is a newer one.
       if (KindOf(found.checkpoint->path) != PathKind::kNothing) throw;
@@ -125,24 +145,6 @@ namespace {
 
 constexpr char kField[] = "init_from";
 
-std::vector<std::string> UseOrigin(const std::string& path, const std::function<void(const Checkpoint&)>& use) {
-  CROSSTALK_CHECK_FIELD(KindOf(path) != PathKind::kNothing, kField, Quoted(path),
-                        ": there is no run or checkpoint there");
-  CROSSTALK_CHECK_FIELD(KindOf(path) == PathKind::kDirectory, kField, Quoted(path),
-                        " is a file; name a run's folder or one of its checkpoints");
-  const auto has = [&](const char* name) { return KindOf(path + "/" + name) != PathKind::kNothing; };
-  CROSSTALK_CHECK_FIELD(!has("config.json") || has("manifest.json"), kField, Quoted(path),
-                        " is a published model's folder; import it first");
-  try {
-    if (RunFolder(path).HoldsRun()) return UseCheckpoint(path, WhichCheckpoint::kNewest, use);
-    use(VerifyCheckpoint(path));
-    return {};
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData) throw;
-    FailField(ErrorKind::kData, kField, error.what(), "\nname another run's folder, or a checkpoint that is whole");
-  }
-}
-
 }  // namespace
 
 Json ToJson(const Origin& origin) {
@@ -159,40 +161,29 @@ Origin OriginFromJson(const Json& json, const std::string& source) {
   return origin;
 }
 
-Origin OriginOf(const TrainedModel& origin, OptimizerStart start) {
+Origin OriginOf(const Trained& origin, OptimizerStart start) {
   return {origin.checkpoint, origin.step, origin.weights_checksum,
           start == OptimizerStart::kCarried ? origin.optimizer_checksum : ""};
 }
 
-TrainedModel LoadOrigin(const std::string& path, TrainedParts parts) {
-  TrainedModel origin;
-  std::vector<std::string> skipped = UseOrigin(path, [&](const Checkpoint& checkpoint) {
-    if (!checkpoint.checksums.contains(kModelName)) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
-    const bool has_state = checkpoint.checksums.contains(kOptimizerName);
-    CROSSTALK_CHECK_FIELD(parts != TrainedParts::kOptimizer || has_state, "optimizer_start", checkpoint.path,
-                          " has no optimizer's state to carry over, as no published model has: choose fresh");
-    origin = LoadTrainedModel(checkpoint, {.parts = parts});
-  });
-  origin.skipped = std::move(skipped);
-  return origin;
-}
-
-TrainedModel LoadOrigin(const std::string& path, OptimizerStart start) {
-  return LoadOrigin(path, start == OptimizerStart::kCarried ? TrainedParts::kOptimizer : TrainedParts::kModel);
-}
-
-TrainedModel OutlineOfRun(const std::string& run_folder) {
-  const RunFolder folder(run_folder);
-  TrainedModel outline;
-  if (const std::optional<std::string> file = folder.TokenizerFile()) {
-    outline.config = ReadRunConfig(folder);
-    outline.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(outline.config).tokenizer.sentinels);
-  } else {
-    outline = LoadTrainedModel(run_folder, WhichCheckpoint::kNewest, {.parts = TrainedParts::kTokenizer});
-    outline.config = ReadRunConfig(folder);
+Trained LoadOrigin(const std::string& path, TrainedParts parts) {
+  CROSSTALK_CHECK_FIELD(KindOf(path) != PathKind::kNothing, kField, Quoted(path),
+                        ": there is no run or checkpoint there");
+  CROSSTALK_CHECK_FIELD(KindOf(path) == PathKind::kDirectory, kField, Quoted(path),
+                        " is a file; name a run's folder or one of its checkpoints");
+  const auto has = [&](const char* name) { return KindOf(path + "/" + name) != PathKind::kNothing; };
+  CROSSTALK_CHECK_FIELD(!has("config.json") || has("manifest.json"), kField, Quoted(path),
+                        " is a published model's folder; import it first");
+  try {
+    return OpenRun(path, {.parts = parts});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    FailField(ErrorKind::kData, kField, error.what(), "\nname another run's folder, or a checkpoint that is whole");
   }
-  outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
-  return outline;
+}
+
+Trained LoadOrigin(const std::string& path, OptimizerStart start) {
+  return LoadOrigin(path, start == OptimizerStart::kCarried ? TrainedParts::kOptimizer : TrainedParts::kModel);
 }
 
 FieldTable<TrainingConfig> FixedFields() {
@@ -207,14 +198,14 @@ void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
   }
 }
 
-std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const TrainingConfig& config) {
+std::shared_ptr<const Tokenizer> TokenizerOf(const Trained& origin, const TrainingConfig& config) {
   const TrainingConfig& before = origin.config;
   return config.data.tokenizer == before.data.tokenizer && config.data.vocabulary == before.data.vocabulary
              ? origin.tokenizer
              : nullptr;
 }
 
-void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
+void CheckModelOf(const Trained& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
   const Tokenizer& before = *origin.tokenizer;
   const std::string& path = origin.checkpoint;
   // As many ids are not enough: an id with another text would have the weights of its old text.
@@ -290,7 +281,7 @@ class OriginParameters : public StoredParameters {
 
 }  // namespace
 
-ModelOfOrigin LoadModelOf(const TrainedModel& origin, const ModelConfig& model, uint64_t seed) {
+ModelOfOrigin LoadModelOf(const Trained& origin, const ModelConfig& model, uint64_t seed) {
   const ModelType& type = FindModel(origin.config.model.name);
   ModelOfOrigin loaded;
   try {

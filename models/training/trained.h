@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +20,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+struct ImportedFiles;
+
 // How much of it is read; each has those before it.
 enum class TrainedParts {
   kConfig,
@@ -29,36 +30,50 @@ enum class TrainedParts {
   kOptimizer,
 };
 
-struct TrainedOptions {
+enum class TokenizerUse {
+  kNeeded,      // Error(kData) where there is none
+  kWhereThere,  // null where there is none, as an imported or a published model may have none
+  kNone,        // it is not read
+};
+
+// A run's checkpoint, where a run's folder is read.
+enum class WhichCheckpoint {
+  kNewest,
+  kBest,
+  kDefault,  // the best of a run on tasks, the newest of any other
+  kNone,     // the run has a configuration and a tokenizer beside its checkpoints, and may have no checkpoint yet
+};
+
+struct OpenOptions {
+  WhichCheckpoint which = WhichCheckpoint::kNewest;
   TrainedParts parts = TrainedParts::kModel;
-  bool tokenizer_may_be_missing = false;                       // as that of an imported model may; else Error(kData)
+  TokenizerUse tokenizer = TokenizerUse::kNeeded;
   DType dtype = DType::kFloat32;                               // of the parameters
   std::optional<AttentionImplementation> implementation = {};  // else the model's own
 };
 
-struct TrainedModel {
-  TrainingConfig config;
+struct Trained {
+  TrainingConfig config;  // of a published folder as an import of it has it; unset where no tokenizer is read
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Model> model;  // computes in the precision that it was trained in
+  std::unique_ptr<Model> model;  // in double, or in the precision that it was trained in
   TensorFile optimizer_state;
   int64_t step = 0;
-  std::string checkpoint;            // its path
+  std::string checkpoint;            // its path, or a published folder's
   std::string weights_checksum;      // of its model.safetensors
   std::string optimizer_checksum;    // of its optimizer.safetensors, where it has one
   bool has_optimizer_state = false;  // as no published model has
   std::vector<std::string> skipped;  // why others were passed over: damaged ones
+  // What Open (interop/import.h) adds.
+  std::shared_ptr<ImportedFiles> imported;  // of an imported checkpoint or a published folder; else null
+  std::vector<std::string> remarks;         // on a published folder's tokenizer: sentences for the user
 };
-enum class WhichCheckpoint { kNewest, kBest };
-// Error(kData) if there is no run, no good checkpoint, or the files do not fit together; of the field "checkpoint"
-// where the best is damaged, or a damaged one may be the best. A training may go on in the run meanwhile: where it
-// removes the checkpoint, the one that then is the newest or the best is taken.
-TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which, const TrainedOptions& options = {});
-TrainedModel LoadTrainedModel(const Checkpoint& checkpoint, const TrainedOptions& options = {});
 
-// Calls use(checkpoint) with the one that is meant, and where a training removes that meanwhile, with the one that then
-// is. Why others were passed over is the result: damaged ones. Error(kData) where there is no run or none is good.
-std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheckpoint which,
-                                       const std::function<void(const Checkpoint& checkpoint)>& use);
+// Reads a run's folder or a checkpoint; Open takes published folders too. Error(kData) if there is neither, no good
+// checkpoint, or the files do not fit together; of the field "checkpoint" where the best is damaged, or a damaged one
+// may be the best; Error(kUsage) of the field "optimizer_start" where the optimizer's state is to be read and there is
+// none. A training may go on in the run meanwhile: where it removes the checkpoint, the one that then is the newest or
+// the best is taken.
+Trained OpenRun(const std::string& path, const OpenOptions& options = {});
 
 // The configuration of a run, from its run.json, or where that is lost from its newest good checkpoint.
 TrainingConfig ReadRunConfig(const RunFolder& folder);
@@ -80,18 +95,13 @@ Json ToJson(const Origin& origin);
 Origin OriginFromJson(const Json& json, const std::string& source);
 
 // The record of what was read with LoadOrigin: kCarried: of the optimizer's state too.
-Origin OriginOf(const TrainedModel& origin, OptimizerStart start);
+Origin OriginOf(const Trained& origin, OptimizerStart start);
 
-// Of a run folder, its newest good checkpoint, or of a checkpoint, read as LoadTrainedModel does. A training may go on
-// in the run meanwhile. Errors are of the field init_from: kUsage where nothing is at the path, kData for what cannot
-// be used.
-TrainedModel LoadOrigin(const std::string& path, TrainedParts parts);
-// A run's start: the model and, where it is carried over, the optimizer's state. Error(kUsage) of the
-// field optimizer_start where there is none.
-TrainedModel LoadOrigin(const std::string& path, OptimizerStart start);
-// Configuration and tokenizer of a run that began with an origin, which is not looked at: it may be gone. It has an
-// optimizer's state where that was carried over. Error(kData) as of a run.
-TrainedModel OutlineOfRun(const std::string& run_folder);
+// The newest checkpoint of a run's folder, or a checkpoint, as OpenRun reads it. Errors are of the field init_from:
+// kUsage where nothing is at the path, kData for what cannot be used.
+Trained LoadOrigin(const std::string& path, TrainedParts parts);
+// A run's start: the model and, where it is carried over, the optimizer's state.
+Trained LoadOrigin(const std::string& path, OptimizerStart start);
 
 // The fields inherited from the origin's configuration (Inherited): all that says what the model is and what it
 // learns, except the text. The rest stays.
@@ -101,11 +111,11 @@ void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 FieldTable<TrainingConfig> FixedFields();
 
 // The origin's tokenizer, unless the configuration asks for another than the origin's did: then null.
-std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const TrainingConfig& config);
+std::shared_ptr<const Tokenizer> TokenizerOf(const Trained& origin, const TrainingConfig& config);
 
 // Error(kUsage) of tokenizer unless that is the origin's; of init_from, with the fields that are at fault, unless the
 // configuration's model is the origin's, which it is whatever its dropout, mixing_init and implementation.
-void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
+void CheckModelOf(const Trained& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
 
 // The model of this configuration with the origin's parameters. Of its heads (ModelType::heads), those that the origin
 // lacks, or has in another shape, get the initial values of the seed; those that it alone has are left out.
@@ -115,7 +125,7 @@ struct ModelOfOrigin {
   std::unique_ptr<Model> model;
   std::vector<std::string> begun, taken, left_out;  // heads
 };
-ModelOfOrigin LoadModelOf(const TrainedModel& origin, const ModelConfig& model, uint64_t seed);
+ModelOfOrigin LoadModelOf(const Trained& origin, const ModelConfig& model, uint64_t seed);
 
 }  // namespace crosstalk
 

@@ -33,12 +33,11 @@ TrainingConfig TinyConfig(const std::string& model) {
   return config;
 }
 
-AnyModel TinyModel(const std::string& name) {
+Trained TinyModel(const std::string& name) {
   const ResolvedConfig config(TinyConfig(name));
-  AnyModel any;
+  Trained any;
   any.model = MakeModel(ConfigureModel(*config, {.size = 20, .tokens = {}}), 1);
-  any.form = FormOf(name);
-  any.source = "the seed";
+  any.checkpoint = "the seed";
   return any;
 }
 
@@ -92,7 +91,7 @@ void FuzzPublished(std::string_view input) {
   }
   WriteBytes(path + "/" + name, split.rest);
 
-  AnyModel any;
+  Trained any;
   std::optional<HuggingFaceFolder> folder;
   ResetPeakMemory();
   const int64_t before = GetMemoryStats().peak_bytes;
@@ -100,9 +99,8 @@ void FuzzPublished(std::string_view input) {
     folder.emplace(path);
     PublishedModel published = LoadPublishedModel(*folder, {});
     any.model = std::move(published.model);
-    any.form = published.form;
-    any.imported = ImportedFiles{std::move(published.record), {}};
-    any.source = path;
+    any.imported = std::make_shared<ImportedFiles>(ImportedFiles{std::move(published.record), {}});
+    any.checkpoint = path;
   });
   // Three times as float32, of F16; and a table's rows up to a multiple of 128, of two bytes and up.
   const int64_t taken = GetMemoryStats().peak_bytes - before;

@@ -117,8 +117,8 @@ void FuzzRunFolder(std::string_view input) {
   const RunFolder folder(path);
 
   Accepts([&] { ReadMetrics(folder.MetricsFile()); });
-  Accepts([&] { LoadTrainedModel(path, WhichCheckpoint::kNewest); });
-  Accepts([&] { LoadTrainedModel(path, WhichCheckpoint::kBest); });
+  Accepts([&] { OpenRun(path); });
+  Accepts([&] { OpenRun(path, {.which = WhichCheckpoint::kBest}); });
   Accepts([&] { CheckPage(RunPage({ReadRun(path)}, {RunInside()})); });
   TrainingConfig config;
   if (!Accepts([&] { config = ReadRunConfig(folder); }) || !ReadsNoFiles(config)) return;
@@ -126,8 +126,7 @@ void FuzzRunFolder(std::string_view input) {
   const bool endless = config.run.eval_batches > kMaxBatches;
   if (!Accepts([&] { Train(config, path, [&] { return endless; }); }) || endless) return;
   Require(ToJson(ReadRunConfig(folder)) == ToJson(*ResolvedConfig(config)), "run.json has another configuration");
-  Require(LoadTrainedModel(path, WhichCheckpoint::kNewest).step == config.optimization.steps,
-          "the last checkpoint is not the last");
+  Require(OpenRun(path).step == config.optimization.steps, "the last checkpoint is not the last");
   ReadMetrics(folder.MetricsFile());
   if (name.ends_with(".safetensors") || config.optimization.steps > kSteps)
     return;  // it goes on, as one that was continued

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <system_error>
 
+#include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {
@@ -32,21 +34,6 @@ void CheckBestIsThere(const RunFolder& folder) {
             " is, is missing; name another one: last, or one's path");
 }
 
-TrainedModel LoadBest(const std::string& run) {
-  TrainedModel best = LoadTrainedModel(run, WhichCheckpoint::kBest);
-  CheckBestIsThere(RunFolder(run));
-  return best;
-}
-
-TrainedModel Load(const ChosenModel& chosen) {
-  if (IsPath(chosen.checkpoint)) return LoadTrainedModel(VerifyCheckpoint(chosen.checkpoint));
-  if (chosen.checkpoint == "best") return LoadBest(chosen.run);
-  TrainedModel newest = LoadTrainedModel(chosen.run, WhichCheckpoint::kNewest);
-  if (chosen.checkpoint == "last" || !ObjectiveOf(newest.config).learns_tasks()) return newest;
-  const FoundCheckpoint best = CheckpointStore(RunFolder(chosen.run).CheckpointDirectory()).FindBest();
-  return best.checkpoint || best.better ? LoadBest(chosen.run) : std::move(newest);
-}
-
 bool IsWithin(const std::string& path, const std::string& folder) {
   std::error_code error;
   const std::filesystem::path inner = std::filesystem::weakly_canonical(path, error);
@@ -56,25 +43,41 @@ bool IsWithin(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-const FieldTable<ChosenModel>& ChosenModelFields() {
+FieldTable<ChosenModel> ChosenModelFields(WhichCheckpoint unsaid) {
   using S = ChosenModel;
-  static const FieldTable<S> table = {
-      MakeOption("--run", &S::run, "FOLDER", "The run.", {.is_path = true}),
-      MakeOption("--checkpoint", &S::checkpoint, "WHICH",
-                 "last, best, or a checkpoint's path; by default the best of a run on tasks, else the last.",
-                 {.is_path = true, .not_paths = {"last", "best"}}),
-      PrecisionField(&S::precision)};
-  return table;
+  return {MakeOption("MODEL", &S::model, "MODEL",
+                     "A run, a checkpoint, an imported model, or a published model's folder.", {.is_path = true}),
+          MakeOption("--run", &S::run, "MODEL", "The same as MODEL.", {.is_path = true}),
+          MakeOption("--checkpoint", &S::checkpoint, "WHICH",
+                     StrCat("last, best, or a checkpoint's path; by default the ",
+                            unsaid == WhichCheckpoint::kNewest ? "last." : "best of a run on tasks, else the last."),
+                     {.is_path = true, .not_paths = {"last", "best"}})};
 }
 
-TrainedModel LoadChosenModel(const ChosenModel& chosen) {
-  CROSSTALK_CHECK(!chosen.run.empty() || IsPath(chosen.checkpoint),
-                  "--run is missing: the run folder, as `crosstalk train` printed it (or --checkpoint PATH)");
-  CROSSTALK_CHECK(chosen.run.empty() || !IsPath(chosen.checkpoint) || IsWithin(chosen.checkpoint, chosen.run),
-                  "--checkpoint ", chosen.checkpoint, " is not of the run ", chosen.run, "; give one of the two");
-  TrainedModel trained = Load(chosen);
+Trained OpenChosen(const ChosenModel& chosen, OpenOptions options) {
+  CROSSTALK_CHECK(chosen.model.empty() || chosen.run.empty(), "MODEL and --run are the same option; give one");
+  const std::string& model = chosen.model.empty() ? chosen.run : chosen.model;
+  const bool by_path = IsPath(chosen.checkpoint);
+  CROSSTALK_CHECK(
+      !model.empty() || by_path,
+      "MODEL or --run is missing: a run, a checkpoint, an imported model, or a published model's folder (or "
+      "--checkpoint PATH)");
+  CROSSTALK_CHECK(model.empty() || !by_path || IsWithin(chosen.checkpoint, model), "--checkpoint ", chosen.checkpoint,
+                  " is not of the run ", model, "; give one of the two");
+  const RunFolder run(model);
+  CROSSTALK_CHECK(chosen.checkpoint.empty() || by_path || run.HoldsRun(), "--checkpoint ", chosen.checkpoint,
+                  " is one of a run's, and ", model, " is no run");
+  if (by_path && !HasManifest(chosen.checkpoint)) {
+    FailField(ErrorKind::kData, "checkpoint", Quoted(chosen.checkpoint), " is no checkpoint: it has no manifest.json");
+  }
+  if (!by_path && !chosen.checkpoint.empty()) {
+    options.which = chosen.checkpoint == "best" ? WhichCheckpoint::kBest : WhichCheckpoint::kNewest;
+  }
+  Trained trained = Open(by_path ? chosen.checkpoint : model, options);
+  const bool tasks = options.which == WhichCheckpoint::kDefault && ObjectiveOf(trained.config).learns_tasks();
+  if (!by_path && (tasks || options.which == WhichCheckpoint::kBest)) CheckBestIsThere(run);
   for (const std::string& reason : trained.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
-  TakePrecision(chosen.precision, *trained.model);
+  for (const std::string& remark : trained.remarks) PrintMessage(remark);
   return trained;
 }
 

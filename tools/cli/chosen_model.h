@@ -1,5 +1,4 @@
-// The trained model that a command is asked for: --run FOLDER and --checkpoint last, best or a checkpoint's path; by
-// default the best of a run on tasks, as its scores.json is, and the last of any other.
+// The trained model that a command is asked for, by MODEL, --run or --checkpoint.
 #pragma once
 
 #include <optional>
@@ -12,11 +11,11 @@
 namespace crosstalk {
 
 struct ChosenModel {
-  std::string run;
-  std::string checkpoint;              // empty: the default
-  std::optional<Precision> precision;  // none: that of the run
+  std::string model, run;  // two names of one option
+  std::string checkpoint;  // empty: the command's default
 };
-const FieldTable<ChosenModel>& ChosenModelFields();
+// MODEL, --run and --checkpoint; `unsaid` is the checkpoint of a run where none is given.
+FieldTable<ChosenModel> ChosenModelFields(WhichCheckpoint unsaid);
 
 // --precision; none: as the model was trained.
 template <typename Settings>
@@ -25,9 +24,9 @@ Field<Settings> PrecisionField(std::optional<Precision> Settings::*precision) {
                     "Operands of matrix products: float, or rounded to bfloat16; as the run was trained by default.");
 }
 
-// In the precision that is asked for (TakePrecision). Says which damaged checkpoints were passed over. Error(kData)
-// where the best is damaged or missing.
-TrainedModel LoadChosenModel(const ChosenModel& chosen);
+// As Open reads it, of a run by default with the checkpoint options.which. Prints which damaged checkpoints were passed
+// over, and the remarks. Error(kData) where the best is damaged or missing.
+Trained OpenChosen(const ChosenModel& chosen, OpenOptions options);
 
 // Gives a model that is not trained the precision that is asked for; none: leaves it its own. In bfloat16 its weights
 // are rounded once, instead of at each use.

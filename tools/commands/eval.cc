@@ -20,6 +20,7 @@ namespace {
 
 struct EvalSettings {
   ChosenModel chosen;
+  std::optional<Precision> precision;
   std::string data;
   std::optional<int64_t> batch;
   std::optional<int64_t> eval_batches;
@@ -28,8 +29,9 @@ struct EvalSettings {
 
 FieldTable<EvalSettings> EvalFields() {
   using S = EvalSettings;
-  return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
-                {MakeOption("--data", &S::data, "PATH",
+  return Joined(FieldsOfPart(ChosenModelFields(WhichCheckpoint::kDefault), &S::chosen),
+                {PrecisionField(&S::precision),
+                 MakeOption("--data", &S::data, "PATH",
                             "Text to measure on, completely: a file or folder; the run's held-out part by default. For "
                             "a run on tasks, a folder with their files.",
                             {.is_path = true}),
@@ -37,6 +39,20 @@ FieldTable<EvalSettings> EvalFields() {
                  MakeOption("--eval-batches", &S::eval_batches, "N",
                             "Most batches; by default as in training, or all of --data."),
                  MakeOption("--json", &S::json, "", "Result as one JSON object.")});
+}
+
+// A published model has the heads that it was published with: its objective asks no more. An import records a text to
+// be measured on; a published folder has none.
+void FitToPublished(const EvalSettings& settings, const Trained& trained, TrainingConfig* config) {
+  const bool is_folder = trained.weights_checksum.empty();
+  CROSSTALK_CHECK(!is_folder || !settings.data.empty(), "--data is missing: ", trained.checkpoint,
+                  " is a published model, which has no held-out text of its own");
+  const ObjectiveType& objective = ObjectiveOf(*config);
+  if (objective.heads == nullptr) return;
+  const EncoderHeads heads = trained.model->heads();
+  CROSSTALK_CHECK(heads.masked_lm, trained.checkpoint, ": has no head for hidden tokens, which ", objective.name,
+                  " is measured by; a task that it has a head for is answered by `crosstalk predict`");
+  if (!heads.sentence) config->objective.sentence_task = SentenceTask::kNone;
 }
 
 // A run's evaluation data, and their name.
@@ -48,7 +64,7 @@ struct Measured {
   EvaluationExtent extent = EvaluationExtent::kEvalBatches;
 };
 
-Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const TrainedModel& trained) {
+Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const Trained& trained) {
   const bool own_text = settings.data.empty();
   const std::shared_ptr<const TextSource> source =
       own_text ? OpenCorpus(*config).validation : OpenTextSource(settings.data);
@@ -61,15 +77,17 @@ Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, co
           source, extent};
 }
 
-Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const TrainedModel& trained) {
+Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const Trained& trained) {
   if (!settings.data.empty()) config.objective.task_data = settings.data;
   const auto tasks = std::make_shared<TaskSet>(OpenTasks(config));
   return {MakeHeldOutTasks(config, tasks, trained.tokenizer), tasks->description, "answer"};
 }
 
 int Eval(const EvalSettings& settings, RankGroup* ranks) {
-  const TrainedModel trained = LoadChosenModel(settings.chosen);
+  const Trained trained = OpenChosen(settings.chosen, {.which = WhichCheckpoint::kDefault});
+  TakePrecision(settings.precision, *trained.model);
   TrainingConfig config = trained.config;
+  if (trained.imported != nullptr) FitToPublished(settings, trained, &config);
   if (settings.batch) {
     config.optimization.batch = *settings.batch;
     config.optimization.shards = 1;
@@ -100,8 +118,8 @@ int Eval(const EvalSettings& settings, RankGroup* ranks) {
 }  // namespace
 
 Command EvalCommand() {
-  return {"eval", "held-out measures of a run, on its own held-out text or on yours",
-          "Loads a checkpoint of a run and measures it on held-out text as training does: ln(PPL) is the mean negative "
+  return {"eval", "held-out measures of a model, on its run's own held-out text or on yours",
+          "Measures a model on held-out text as training does: ln(PPL) is the mean negative "
           "log-likelihood, in nats, of a target token. Beside an accuracy stands that of the best constant guess: the "
           "share of its most frequent target. The examples are the same for every run with the same lengths and data.",
           [](OptionTable& options) -> std::function<int()> {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "crosstalk/runtime/atomic_file.h"
+#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
@@ -12,7 +13,7 @@ namespace crosstalk {
 namespace {
 
 struct ExportSettings {
-  std::string model;
+  ChosenModel chosen;
   std::string out;
   PublishedFormat format = PublishedFormat::kHuggingFace;
   ExportDType dtype = ExportDType::kKeep;
@@ -21,39 +22,37 @@ struct ExportSettings {
 
 FieldTable<ExportSettings> ExportFields() {
   using S = ExportSettings;
-  return {
-      MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint or an imported model.",
-                 {.is_path = true, .required = true}),
-      MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not exist, or be empty.",
-                 {.is_path = true, .required = true}),
-      MakeOption("--format", &S::format, "",
-                 "huggingface: config.json and model.safetensors. mesh: a checkpoint of Mesh TensorFlow, for a T5."),
-      MakeOption("--dtype", &S::dtype, "",
-                 "Type of the weights. keep: that in which they were imported, where it holds every value, else "
-                 "float32. Rounding is to the nearest, ties to even."),
-      MakeOption("--with-extensions", &S::with_extensions, "", "Also write the parts without a published form.")};
+  return Joined(
+      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kNewest), &S::chosen),
+      {MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not exist, or be empty.",
+                  {.is_path = true, .required = true}),
+       MakeOption("--format", &S::format, "",
+                  "huggingface: config.json and model.safetensors. mesh: a checkpoint of Mesh TensorFlow, for a T5."),
+       MakeOption("--dtype", &S::dtype, "",
+                  "Type of the weights. keep: that in which they were imported, where it holds every value, else "
+                  "float32. Rounding is to the nearest, ties to even."),
+       MakeOption("--with-extensions", &S::with_extensions, "", "Also write the parts without a published form.")});
 }
 
 int Export(const ExportSettings& settings) {
   const StopSignals signals;
   CheckNewDirectory(settings.out);
-  const AnyModel any = LoadAnyModel(settings.model, {});
-  for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
+  const Trained trained = OpenChosen(settings.chosen, {.tokenizer = TokenizerUse::kWhereThere});
   ExportOptions options;
   options.format = settings.format;
   options.dtype = settings.dtype;
   options.stop = [] { return StopSignals::Received() != 0; };
   options.extensions = settings.with_extensions ? Extensions::kWrite : Extensions::kRefuse;
-  const ExportResult result = ExportModel(any, settings.out, options);
+  const ExportResult result = ExportModel(trained, settings.out, options);
   for (const std::string& remark : result.remarks) PrintMessage("note: ", remark);
-  PrintMessage("export: ", any.model->Describe(), ", ", result.tensors, " tensors of ", any.source, ", in ",
+  PrintMessage("export: ", trained.model->Describe(), ", ", result.tensors, " tensors of ", trained.checkpoint, ", in ",
                settings.out);
   return 0;
 }
 
 constexpr const char* kExportDescription =
     "Writes a model as the folder that Hugging Face's libraries read: config.json, model.safetensors, and the "
-    "tokenizer's files. MODEL is a run, a checkpoint, or an imported model; the latter keeps the names, types and "
+    "tokenizer's files. An imported model, or a published one, keeps the names, types and "
     "bytes of its tensors, unless training has changed them.\n"
     "\n"
     "Features without a published form are refused by name: talking heads, dynamic and bilinear attention, tied keys "

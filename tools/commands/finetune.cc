@@ -76,9 +76,9 @@ std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
 }
 
 // A run that has begun knows all that its origin decides, and needs that no more.
-TrainedModel OutlineOf(const FinetuneSettings& settings) {
+Trained OutlineOf(const FinetuneSettings& settings) {
   for (const std::string& folder : FoldersOf(settings)) {
-    if (RunFolder(folder).HoldsRun()) return OutlineOfRun(folder);
+    if (RunFolder(folder).HoldsRun()) return OpenRun(folder, {.which = WhichCheckpoint::kNone});
   }
   return LoadOrigin(settings.from, TrainedParts::kTokenizer);
 }
@@ -113,7 +113,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CheckDistinct("--seeds", settings.seeds);
   if (!task.empty()) SplitList("--task", task);
   ParseTasks(task);
-  const TrainedModel origin = OutlineOf(settings);
+  const Trained origin = OutlineOf(settings);
   FinetuningLength length;
   TrainingConfig published = FinetuningConfig(origin, task, &length);
   published.optimization.steps = 0;

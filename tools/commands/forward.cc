@@ -12,6 +12,7 @@
 #include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
 
@@ -19,7 +20,7 @@ namespace crosstalk {
 namespace {
 
 struct ForwardSettings {
-  std::string model;
+  ChosenModel chosen;
   std::string inputs;
   std::string output;
   std::string precision = "fp32";
@@ -30,20 +31,19 @@ struct ForwardSettings {
 
 FieldTable<ForwardSettings> ForwardFields() {
   using S = ForwardSettings;
-  return {
-      MakeOption("MODEL", &S::model, "MODEL", "A published model's folder, a run or a checkpoint.",
-                 {.is_path = true, .required = true}),
-      MakeOption("--inputs,-i", &S::inputs, "FILE", "Tensors to read: safetensors, .npz or .npy.",
-                 {.is_path = true, .required = true}),
-      MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
-                 {.is_path = true, .required = true}),
-      MakeOption("--precision", &S::precision, "",
-                 "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
-                 "the results' type, and by the composed implementation of attention.",
-                 {.choices = {"fp32", "bf16", "double", "float"}}),
-      MakeOption("--gradients", &S::gradients, "", "Also the gradient of the loss for each parameter."),
-      MakeOption("--all", &S::all, "", "Also the results of each layer."),
-      MakeOption("--implementation", &S::implementation, "", "Of attention; the model's own by default.")};
+  return Joined(
+      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kNewest), &S::chosen),
+      {MakeOption("--inputs,-i", &S::inputs, "FILE", "Tensors to read: safetensors, .npz or .npy.",
+                  {.is_path = true, .required = true}),
+       MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
+                  {.is_path = true, .required = true}),
+       MakeOption("--precision", &S::precision, "",
+                  "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                  "the results' type, and by the composed implementation of attention.",
+                  {.choices = {"fp32", "bf16", "double", "float"}}),
+       MakeOption("--gradients", &S::gradients, "", "Also the gradient of the loss for each parameter."),
+       MakeOption("--all", &S::all, "", "Also the results of each layer."),
+       MakeOption("--implementation", &S::implementation, "", "Of attention; the model's own by default.")});
 }
 
 // A file of inputs may hold the prompts of a generation too, which have rows of their own.
@@ -65,12 +65,12 @@ std::vector<NamedVariable> Outputs(const Model& model, const TensorFile& file, O
 
 // "grad.NAME" of each parameter, in the published layout where there is one: d loss / d parameter, the total where the
 // parameter has several names.
-void AddGradients(const AnyModel& any, const Variable& loss, std::vector<NamedTensor>* results) {
+void AddGradients(const Trained& trained, const Variable& loss, std::vector<NamedTensor>* results) {
   Backward(loss);
-  const int64_t vocabulary = any.model->config().vocabulary;
+  const int64_t vocabulary = trained.model->config().vocabulary;
   std::optional<PublishedNames> names;
-  if (any.form != nullptr) names.emplace(*any.form, &any.model->config());
-  for (const NamedParameter& parameter : any.model->Parameters()) {
+  if (const PublishedForm* const form = FormOf(trained)) names.emplace(*form, &trained.model->config());
+  for (const NamedParameter& parameter : trained.model->Parameters()) {
     const Tensor& value = parameter.value.value();
     Tensor gradient = parameter.value.grad();
     if (!gradient.defined()) gradient = Tensor::Zeros(value.shape(), value.dtype());
@@ -99,19 +99,18 @@ int Forward(const ForwardSettings& settings) {
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.inputs, settings.output, ignored),
                   "--output: ", settings.output, " is the file to read; name another");
   CheckOutput("--output", settings.output);
-  AnyModelOptions options;
-  options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
-  options.implementation = settings.implementation;
-  const AnyModel any = LoadAnyModel(settings.model, options);
-  any.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
-  for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
+  const Trained trained =
+      OpenChosen(settings.chosen, {.tokenizer = TokenizerUse::kNone,
+                                   .dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32,
+                                   .implementation = settings.implementation});
+  trained.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const TensorFile inputs = ReadTensors(settings.inputs);
   const OutputDetail detail = settings.all ? OutputDetail::kAll : OutputDetail::kResults;
   std::vector<NamedTensor> results;
   Variable loss;
   {
     const ContextScope recording(&OpContext::recording, settings.gradients);
-    for (const NamedVariable& output : Outputs(*any.model, inputs, detail)) {
+    for (const NamedVariable& output : Outputs(*trained.model, inputs, detail)) {
       const bool is_loss = output.name == "loss";
       if (is_loss) loss = output.value;
       results.push_back({output.name, is_loss ? output.value.value().Reshape({1}) : output.value.value()});
@@ -119,21 +118,20 @@ int Forward(const ForwardSettings& settings) {
   }
   if (settings.gradients) {
     CROSSTALK_CHECK(loss.defined(), "--gradients: there is no loss without labels in ", settings.inputs);
-    AddGradients(any, loss, &results);
+    AddGradients(trained, loss, &results);
   }
   for (const NamedTensor& result : results) {
     if (result.tensor.dtype() == DType::kFloat64) CheckFinite<double>(result);
     if (result.tensor.dtype() == DType::kFloat32) CheckFinite<float>(result);
   }
   WriteTensors(settings.output, results);
-  PrintMessage("forward: ", any.model->Describe(), ", ", results.size(), " tensors in ", settings.output);
+  PrintMessage("forward: ", trained.model->Describe(), ", ", results.size(), " tensors in ", settings.output);
   return 0;
 }
 
 constexpr const char* kForwardDescription =
     "Computes a model on the ids of a file and writes the results, under Hugging Face's names, for "
-    "comparison with other frameworks. MODEL is a published model's folder, an imported model, a run, or a "
-    "checkpoint. Nothing is dropped. Brackets are shapes; b is a batch, n and m are lengths:\n"
+    "comparison with other frameworks. Nothing is dropped. Brackets are shapes; b is a batch, n and m are lengths:\n"
     "\n"
     "input_ids[b,n] ids, I32 or I64; attention_mask[b,n] 1 or true = attend, all by default\n"
     "BERT, ALBERT: token_type_ids[b,n]; labels[b,n] of masked tokens, or [b] of classes, or F32[b] of a regression; "

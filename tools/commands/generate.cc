@@ -9,8 +9,6 @@
 
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/interop/import.h"
-#include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
@@ -28,8 +26,8 @@ constexpr int64_t kBatchesTogether = 8;
 
 struct GenerateSettings {
   const OptionTable* options = nullptr;
-  std::string model;
   ChosenModel chosen;
+  std::optional<Precision> precision;  // none: the model's own
   std::optional<std::string> text, texts, inputs;
   std::optional<int64_t> max_length;
   std::optional<double> temperature;
@@ -44,9 +42,7 @@ FieldTable<GenerateSettings> GenerateFields() {
     return [member](S& settings) -> decltype(auto) { return (settings.search.*member); };
   };
   return Joined(
-      {MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint, an imported model, or a published model's folder.",
-                  {.is_path = true})},
-      FieldsOfPart(ChosenModelFields(), &S::chosen),
+      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kDefault), &S::chosen), {PrecisionField(&S::precision)},
       Grouped<S>(
           "What to write for",
           {MakeOption("--text", &S::text, "TEXT",
@@ -98,28 +94,6 @@ struct Writing {
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
   std::unique_ptr<TextWriter> writer;          // null without one
 };
-
-Writing FromRun(ChosenModel chosen) {
-  TrainedModel trained = LoadChosenModel(chosen);
-  return {.model = std::move(trained.model), .tokenizer = std::move(trained.tokenizer), .writer = nullptr};
-}
-
-Writing Load(const GenerateSettings& settings) {
-  if (settings.model.empty()) return FromRun(settings.chosen);
-  CROSSTALK_CHECK(settings.chosen.run.empty(), "MODEL and --run are the same option; give one");
-  ChosenModel chosen = settings.chosen;
-  if (KindOf(settings.model) == PathKind::kDirectory && RunFolder(settings.model).HoldsRun()) {
-    chosen.run = settings.model;
-    return FromRun(chosen);
-  }
-  CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
-  AnyModel any = LoadAnyModel(settings.model, {});
-  TakePrecision(chosen.precision, *any.model);
-  std::vector<std::string> remarks;
-  std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(any, settings.model, &remarks);
-  for (const std::string& remark : remarks) PrintMessage(remark);
-  return {.model = std::move(any.model), .tokenizer = std::move(tokenizer), .writer = nullptr};
-}
 
 // Options that change nothing beside the others are mistakes.
 void CheckOptionsHaveEffect(const GenerateSettings& settings, const SearchOptions& options) {
@@ -286,7 +260,10 @@ int WriteForTexts(const GenerateSettings& settings, const Writing& writing) {
 int Generate(const GenerateSettings& settings) {
   CROSSTALK_CHECK(settings.text.has_value() + settings.texts.has_value() + settings.inputs.has_value() <= 1,
                   "--text, --texts and --inputs are three ways to say what to write for; give one");
-  Writing writing = Load(settings);
+  Trained trained =
+      OpenChosen(settings.chosen, {.which = WhichCheckpoint::kDefault, .tokenizer = TokenizerUse::kWhereThere});
+  TakePrecision(settings.precision, *trained.model);
+  Writing writing = {std::move(trained.model), std::move(trained.tokenizer), nullptr};
   const std::unique_ptr<Decoder> decoder = writing.model->MakeDecoder({});
   if (decoder == nullptr) Fail(ErrorKind::kUsage, writing.model->Describe(), ", writes no text");
   if (writing.tokenizer != nullptr) writing.writer = writing.model->MakeWriter(writing.tokenizer);
@@ -296,8 +273,8 @@ int Generate(const GenerateSettings& settings) {
 }
 
 constexpr const char* kGenerateDescription =
-    "Writes text to standard output. MODEL is a run, a checkpoint, an imported model, or a published model's folder "
-    "itself. A language model continues a text, or writes its own; it sees the last --input-length tokens, and when "
+    "Writes text to standard output. A language model continues a text, or writes its own; it sees the last "
+    "--input-length tokens, and when "
     "that context is full, restarts with its last half. A T5 fills the blanks of a text, three underscores each, or "
     "answers a text without blanks.\n"
     "\n"

@@ -1,14 +1,11 @@
 // `crosstalk inspect`: what the heads of a model say to each other: attention maps of a text, and the head projections.
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/inspection/mixing.h"
-#include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -30,7 +27,7 @@ namespace {
 constexpr int64_t kMostMapsPageBytes = 4'850'000;
 
 struct InspectSettings {
-  std::string model;
+  ChosenModel chosen;
   std::optional<std::string> text, second, target;
   std::optional<std::string> out, tensors;
   std::optional<Precision> precision;  // none: that of the run
@@ -42,8 +39,7 @@ struct InspectSettings {
 FieldTable<InspectSettings> InspectFields() {
   using S = InspectSettings;
   return Joined(
-      {MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint, an imported model, or a published model's folder.",
-                  {.is_path = true, .required = true})},
+      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kNewest), &S::chosen),
       Grouped<S>("What to look at",
                  {MakeOption("--text", &S::text, "TEXT", "The text that the model reads; - reads standard input."),
                   MakeOption("--second", &S::second, "TEXT", "The second segment of a BERT or an ALBERT."),
@@ -62,36 +58,21 @@ FieldTable<InspectSettings> InspectFields() {
                       "The numbers of the head projections as one JSON object on standard output.")}));
 }
 
-AnyModel Load(const InspectSettings& settings) {
-  const std::string& path = settings.model;
-  AnyModel any = LoadAnyModel(path, {});
-  for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
-  if (settings.text && any.tokenizer == nullptr && any.form != nullptr && IsPublished(path)) {
-    std::vector<std::string> remarks;
-    any.tokenizer = PublishedTokenizer(*OpenPublishedFolder(path), *any.model, &remarks);
-    for (const std::string& remark : remarks) PrintMessage(remark);
-  }
-  return any;
-}
-
 std::optional<std::string> Utf8(const std::optional<std::string>& text) {
   return text ? std::optional(ReadText(*text)[0].text) : std::nullopt;
 }
 
 // The head projections, with what the dynamic ones generate for the text; without a text, of a run, as it began too.
-RunMixing MixingFor(const InspectSettings& settings, const AnyModel& any, const Batch* inputs) {
-  const bool is_run = KindOf(settings.model) == PathKind::kDirectory && RunFolder(settings.model).HoldsRun();
-  if (is_run && inputs == nullptr) {
-    const TrainedModel newest = LoadTrainedModel(settings.model, WhichCheckpoint::kNewest);
-    newest.model->SetPrecision(any.model->precision());
-    return MixingOfRun(settings.model, newest);
-  }
+RunMixing MixingFor(const InspectSettings& settings, const Trained& trained, const Batch* inputs) {
+  const ChosenModel& chosen = settings.chosen;
+  const std::string& folder = chosen.model.empty() ? chosen.run : chosen.model;
+  if (inputs == nullptr && RunFolder(folder).HoldsRun()) return MixingOfRun(folder, trained);
   RunMixing mixing;
-  mixing.measured_in = any.model->precision();
-  mixing.current = {any.source, MixingOf(*any.model)};
+  mixing.measured_in = trained.model->precision();
+  mixing.current = {trained.checkpoint, MixingOf(*trained.model)};
   if (inputs != nullptr) {
     MeasureDynamicMixing(
-        [&](const StopRequest&) { any.model->Outputs(*inputs, OutputDetail::kResults, ForwardContext()); },
+        [&](const StopRequest&) { trained.model->Outputs(*inputs, OutputDetail::kResults, ForwardContext()); },
         &mixing.current.layers);
   } else {
     mixing.not_measured = "there is no text to measure it on";
@@ -99,11 +80,11 @@ RunMixing MixingFor(const InspectSettings& settings, const AnyModel& any, const 
   return mixing;
 }
 
-void WritePage(const InspectSettings& settings, const AnyModel& any, const AttentionMaps* maps,
+void WritePage(const InspectSettings& settings, const Trained& trained, const AttentionMaps* maps,
                const RunMixing& mixing) {
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
-  page.SetLead(StrCat(any.model->Describe(), ", ", ToString(any.model->AttentionPlaces()[0].config), ". From ",
-                      any.source, ", computed in ", Name(any.model->precision()), "."));
+  page.SetLead(StrCat(trained.model->Describe(), ", ", ToString(trained.model->AttentionPlaces()[0].config), ". From ",
+                      trained.checkpoint, ", computed in ", Name(trained.model->precision()), "."));
   const std::string projections = MixingSection(mixing), crossing = CrossingText(mixing);
   if (!crossing.empty()) page.AddSection("What mixing does", StrCat("<p>", EscapeHtml(crossing), "</p>\n"));
   if (maps != nullptr) {
@@ -134,18 +115,18 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
   if (settings.out) CheckOutput("--out", *settings.out, kPageBegin);
   if (settings.tensors) CheckOutput("--tensors", *settings.tensors);
-  const AnyModel any = Load(settings);
+  const Trained trained = OpenChosen(settings.chosen, {.tokenizer = TokenizerUse::kWhereThere});
   // Weights are not rounded: the projections are shown as they were trained.
-  if (settings.precision) any.model->SetPrecision(*settings.precision);
+  if (settings.precision) trained.model->SetPrecision(*settings.precision);
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;
   if (settings.text) {
-    inputs = ReadText(*any.model, any.tokenizer,
+    inputs = ReadText(*trained.model, trained.tokenizer,
                       {.text = *Utf8(settings.text),
                        .second = Utf8(settings.second),
                        .target = Utf8(settings.target),
                        .max_tokens = settings.max_tokens});
-    maps = MapAttention(*any.model, *any.tokenizer, *inputs);
+    maps = MapAttention(*trained.model, *trained.tokenizer, *inputs);
   }
   if (settings.tensors) {
     const std::vector<NamedTensor> tensors = TensorsOf(*maps);
@@ -153,11 +134,11 @@ int Inspect(const InspectSettings& settings) {
     PrintMessage("inspect: ", *settings.tensors, ", ", tensors.size(), " tensors");
   }
   if (!settings.out && !settings.json) return 0;
-  const RunMixing mixing = MixingFor(settings, any, inputs ? &*inputs : nullptr);
-  if (settings.out) WritePage(settings, any, maps ? &*maps : nullptr, mixing);
+  const RunMixing mixing = MixingFor(settings, trained, inputs ? &*inputs : nullptr);
+  if (settings.out) WritePage(settings, trained, maps ? &*maps : nullptr, mixing);
   if (settings.json) {
-    Json json = Json::MakeObject({{"model", any.source},
-                                  {"precision", Name(any.model->precision())},
+    Json json = Json::MakeObject({{"model", trained.checkpoint},
+                                  {"precision", Name(trained.model->precision())},
                                   {"projections", ToJson(mixing.current.layers)}});
     if (mixing.initial) json.Set("initial_projections", ToJson(mixing.initial->layers));
     PrintResult(json);
@@ -166,8 +147,7 @@ int Inspect(const InspectSettings& settings) {
 }
 
 constexpr const char* kInspectDescription =
-    "Shows what the heads of a model do with a text, and how they are mixed. MODEL is a run, a checkpoint, an imported "
-    "model, or a published model's folder.\n"
+    "Shows what the heads of a model do with a text, and how they are mixed.\n"
     "\n"
     "Of every attention layer the page has J (the dot products, before the heads are mixed), L (the logits after P_l, "
     "bias and mask), W (the weights, after the softmax) and U (after P_w), a map for each head, with the tokens; and "

@@ -180,19 +180,12 @@ std::string DecodeLine(const Tokenizer& tokenizer, std::string_view line, bool j
   return json ? Json::MakeObject({{"text", text}}).Dump() : text;
 }
 
-std::unique_ptr<Tokenizer> TokenizerOf(const std::string& path) {
+std::shared_ptr<const Tokenizer> TokenizerOf(const std::string& path) {
   if (path == "bytes") return MakeByteTokenizer();
-  const RunFolder run(path);
-  if (!run.HoldsRun()) {
-    std::vector<std::string> remarks;
-    std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(path, kDefaultSentinels, &remarks);
-    for (const std::string& remark : remarks) PrintMessage("note: ", remark);
-    return tokenizer;
-  }
-  if (const std::optional<std::string> file = run.TokenizerFile()) return LoadTokenizerFile(*file);
-  std::unique_ptr<Tokenizer> tokenizer;
-  UseCheckpoint(path, WhichCheckpoint::kNewest,
-                [&](const Checkpoint& one) { tokenizer = LoadTokenizerFile(TokenizerPath(one)); });
+  if (RunFolder(path).HoldsRun()) return OpenRun(path, {.which = WhichCheckpoint::kNone}).tokenizer;
+  std::vector<std::string> remarks;
+  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(path, kDefaultSentinels, &remarks);
+  for (const std::string& remark : remarks) PrintMessage("note: ", remark);
   return tokenizer;
 }
 
@@ -202,7 +195,7 @@ int Tokenize(const TokenizeSettings& settings) {
   CROSSTALK_CHECK(!settings.decode || !(settings.pair || settings.special || settings.max_length),
                   "--decode takes none of --pair, --special and --max-length");
   CROSSTALK_CHECK(!settings.max_length || settings.special, "--max-length counts special tokens: it needs --special");
-  const std::unique_ptr<Tokenizer> tokenizer = TokenizerOf(settings.tokenizer);
+  const std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(settings.tokenizer);
   Lines lines(settings.input);
   std::string output;
   for (std::string line; lines.Next(&line);) {

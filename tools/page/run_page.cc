@@ -262,10 +262,10 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
   const bool writes = run.config && samples > 0 && !ObjectiveOf(*run.config).learns_tasks();
   const bool projections = with_projections == WithProjections::kYes;
   if (!writes && !projections) return inside;
-  std::optional<TrainedModel> trained;
+  std::optional<Trained> trained;
   std::string lost;
   try {
-    trained = LoadTrainedModel(run.folder, WhichCheckpoint::kNewest);
+    trained = OpenRun(run.folder);
   } catch (const Error& error) {
     lost = error.what();
   }

@@ -39,13 +39,12 @@ FieldTable<ModelForwardOptions> ModelForwardFields() {
 }
 
 std::shared_ptr<ModelObject> Open(const std::string& path, const OpenOptions& options) {
-  AnyModel any = LoadAnyModel(path, {.dtype = options.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
-                                     .implementation = options.implementation});
-  std::vector<std::string> remarks;
-  std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(any, path, &remarks);
-  if (options.precision) any.model->SetPrecision(*options.precision);
-  return std::make_shared<ModelObject>(std::move(any.model), std::move(tokenizer), any.source, std::make_shared<Lock>(),
-                                       std::move(remarks));
+  Trained trained = crosstalk::Open(path, {.tokenizer = TokenizerUse::kWhereThere,
+                                           .dtype = options.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
+                                           .implementation = options.implementation});
+  if (options.precision) trained.model->SetPrecision(*options.precision);
+  return std::make_shared<ModelObject>(std::move(trained.model), std::move(trained.tokenizer), trained.checkpoint,
+                                       std::make_shared<Lock>(), std::move(trained.remarks));
 }
 
 void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text,

@@ -158,7 +158,7 @@ namespace {
 
 // The record of an import whose names are still those of the model's tensors; null else: heads that talk since have
 // others.
-const PublishedRecord* UsableRecord(const AnyModel& any, const PublishedNames& names) {
+const PublishedRecord* UsableRecord(const Trained& any, const PublishedNames& names) {
   const PublishedRecord* const record = RecordOf(any, PublishedFormat::kMesh);
   if (record == nullptr) return nullptr;
   const bool all = std::all_of(record->tensors.begin(), record->tensors.end(), [&](const auto& stored) {
@@ -168,7 +168,7 @@ const PublishedRecord* UsableRecord(const AnyModel& any, const PublishedNames& n
 }
 
 // That of the checkpoint which was imported, or of ours.
-int64_t StepOf(const AnyModel& any) {
+int64_t StepOf(const Trained& any) {
   const PublishedRecord* const record = RecordOf(any, PublishedFormat::kMesh);
   if (record == nullptr) return any.step;
   const auto found = record->metadata.find(kMeshStepName);
@@ -197,10 +197,10 @@ std::string GinText(const ModelConfig& model, const PublishedForm& form) {
 }
 
 // Reads the folder back and compares each tensor with what was to be written, bit for bit.
-void CheckWrittenCheckpoint(const AnyModel& any, const PublishedForm& form, const MeshFolder& written,
+void CheckWrittenCheckpoint(const Trained& any, const PublishedForm& form, const MeshFolder& written,
                             const std::vector<BundleTensor>& tensors) {
   const auto reject = [&any](const auto&... parts) {
-    Fail(ErrorKind::kFailure, any.source, ": cannot be written: read back, ", parts...);
+    Fail(ErrorKind::kFailure, any.checkpoint, ": cannot be written: read back, ", parts...);
   };
   const BundleIndex& index = written.bundle().index();
   if (index.entries.size() != tensors.size()) {
@@ -222,17 +222,17 @@ void CheckWrittenCheckpoint(const AnyModel& any, const PublishedForm& form, cons
 
 }  // namespace
 
-ExportResult ExportMesh(const AnyModel& any, const std::string& out, const ExportOptions& options) {
+ExportResult ExportMesh(const Trained& any, const std::string& out, const ExportOptions& options) {
   CROSSTALK_CHECK_FIELD(options.extensions == Extensions::kRefuse, "with_extensions",
                         "is of the format huggingface; that of Mesh TensorFlow has no place for them");
   CROSSTALK_CHECK_FIELD(options.dtype != ExportDType::kFloat16, "dtype",
                         "float16 is not a type of weights in the format mesh; float32 and bfloat16 are");
   const std::string kind = any.model->config().name;
   const PublishedForm* const form = FormOf(kind, PublishedFormat::kMesh);
-  CROSSTALK_CHECK(form != nullptr, any.source, ": is a model of the kind ", Quoted(kind),
+  CROSSTALK_CHECK(form != nullptr, any.checkpoint, ": is a model of the kind ", Quoted(kind),
                   ", which has no form in Mesh TensorFlow; a t5 has one");
   const std::vector<std::string> refused = NotPublishable(*any.model, *form);
-  CROSSTALK_CHECK(refused.empty(), any.source, ": the format of Mesh TensorFlow cannot say of it", Lines(refused));
+  CROSSTALK_CHECK(refused.empty(), any.checkpoint, ": the format of Mesh TensorFlow cannot say of it", Lines(refused));
   const PublishedNames names(*form, &any.model->config());
   const PublishedWeights weights = WeightsOf(any, UsableRecord(any, names), names, options.dtype);
   const int64_t step = StepOf(any);

@@ -47,6 +47,6 @@ class MeshFolder : public PublishedFolder {
 
 // ExportModel in PublishedFormat::kMesh: `checkpoint`, model.ckpt-N.index with one file of data, operative_config.gin,
 // and sentencepiece.model where the tokenizer is such a model. All of it is read back before the folder appears.
-ExportResult ExportMesh(const AnyModel& any, const std::string& out, const ExportOptions& options);
+ExportResult ExportMesh(const Trained& any, const std::string& out, const ExportOptions& options);
 
 }  // namespace crosstalk

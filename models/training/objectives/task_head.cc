@@ -36,6 +36,7 @@ class Answering {
     const auto labels = std::ssize(type.labels);
     switch (type.form) {
       case TaskForm::kClassification:
+        CROSSTALK_CHECK(heads.classes > 0, "the model has no head for the classes of ", type.name);
         CROSSTALK_CHECK(heads.classes == labels && labels > 0, "the model's head has ", heads.classes, " classes, but ",
                         type.name, " has ", labels);
         return;

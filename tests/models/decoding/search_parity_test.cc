@@ -22,7 +22,7 @@ const std::vector<SearchInput>& Prompts() {
 }
 
 std::unique_ptr<Model> Published() {
-  return LoadAnyModel(ParityFolder("t5_relu_tied"), {.dtype = DType::kFloat64}).model;
+  return Open(ParityFolder("t5_relu_tied"), {.tokenizer = TokenizerUse::kNone, .dtype = DType::kFloat64}).model;
 }
 
 // `expected`: of each prompt in turn as many as there are beams.

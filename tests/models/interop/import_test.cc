@@ -6,6 +6,7 @@
 #include <string>
 
 #include "crosstalk/models/interop/export.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/safetensors.h"
@@ -65,7 +66,7 @@ std::map<std::string, std::string> TypesIn(const std::string& folder) {
 // A model that came in 16 bits and has been changed since: what does not fit any more is float32, and it is said.
 TEST(ExportTest, SixteenBitsAreKeptWhereTheyHoldEveryValue) {
   const TempDir dir;
-  AnyModel any = LoadAnyModel(ParityFolder("bert_pretraining"), {});
+  Trained any = Open(ParityFolder("bert_pretraining"), {.tokenizer = TokenizerUse::kNone});
   for (PublishedRecord::StoredTensor& tensor : any.imported->record.tensors) tensor.dtype = "F16";
   for (const NamedParameter& parameter : any.model->Parameters()) {
     parameter.value.value().Fill(parameter.name == "pooler.bias" ? 0.1 : 0.125);
@@ -83,7 +84,7 @@ TEST(ExportTest, SixteenBitsAreKeptWhereTheyHoldEveryValue) {
 
 // Whenever it is asked to stop, nothing is left, not even under another name.
 TEST(ExportTest, InterruptedItLeavesNothing) {
-  const AnyModel any = LoadAnyModel(ParityFolder("albert_groups1"), {});
+  const Trained any = Open(ParityFolder("albert_groups1"), {.tokenizer = TokenizerUse::kNone});
   for (int calls = 1;; ++calls) {
     const TempDir dir;
     int left = calls;
@@ -101,8 +102,9 @@ TEST(ExportTest, InterruptedItLeavesNothing) {
 }
 
 TEST(ExportTest, ALanguageModelHasNoPublishedForm) {
-  AnyModel any = LoadAnyModel(ParityFolder("bert_pretraining"), {});
-  any.form = nullptr;
+  const ResolvedConfig config{TrainingConfig()};
+  Trained any;
+  any.model = MakeModel(ConfigureModel(*config, VocabularyOf(*config, nullptr)), 1);
   const TempDir dir;
   EXPECT_THROW(ExportModel(any, dir / "out", {}), Error);
 }

@@ -67,7 +67,7 @@ class FinetuningTest : public ::testing::Test {
     const std::string origin = dir_ / model;
     if (!std::filesystem::exists(origin)) Train(Pretraining(model), origin);
     FinetuningLength length;
-    TrainedModel outline = LoadOrigin(origin, TrainedParts::kTokenizer);
+    Trained outline = LoadOrigin(origin, TrainedParts::kTokenizer);
     outline.has_optimizer_state = start == OptimizerStart::kCarried;
     TrainingConfig config = FinetuningConfig(outline, "sst-2", &length);
     config.objective.task_data = dir_ / "data";
@@ -180,7 +180,7 @@ TEST_F(FinetuningTest, AHeadThatIsTakenOverIsNamed) {
 TEST_F(FinetuningTest, RowsWithoutAnAnswerAreAnsweredAndNotMeasured) {
   const TrainingConfig config = Config("bert");
   Train(config, dir_ / "run");
-  const TrainedModel trained = LoadTrainedModel(dir_ / "run", WhichCheckpoint::kNewest);
+  const Trained trained = OpenRun(dir_ / "run");
   const TaskType& task = FindTask("sst-2");
   std::vector<TaskRow> rows = ReadTask("sst-2", dir_ / "data/SST-2/dev.tsv", TaskSplit::kDev);
   rows[1].labelled = false;

@@ -26,9 +26,7 @@ void Train(const TrainingConfig& config, const std::string& folder) {
   TrainingRun(ResolvedConfig(config), folder, {}, {}).Train();
 }
 
-RunMixing Mixing(const std::string& folder) {
-  return MixingOfRun(folder, LoadTrainedModel(folder, WhichCheckpoint::kNewest));
-}
+RunMixing Mixing(const std::string& folder) { return MixingOfRun(folder, OpenRun(folder)); }
 
 std::vector<double> Values(const MixingState& state, size_t layer, const char* name) {
   return state.layers.at(layer).Find(name)->values.ToVector<double>();

@@ -209,8 +209,7 @@ TEST_F(OriginTest, ARunWithoutItsFirstCheckpointIsToBeWaitedFor) {
   observer.step = [&](const StepResult& step) {
     if (step.step != 2) return;
     const std::vector<std::function<void()>> uses = {
-        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); },
-        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kBest); },
+        [&] { OpenRun(dir_ / "young"); }, [&] { OpenRun(dir_ / "young", {.which = WhichCheckpoint::kBest}); },
         [&] { LoadOrigin(dir_ / "young", TrainedParts::kModel); }};
     for (const auto& use : uses) {
       testing::ExpectError(use, ErrorKind::kData,
@@ -222,8 +221,7 @@ TEST_F(OriginTest, ARunWithoutItsFirstCheckpointIsToBeWaitedFor) {
   EXPECT_EQ(asked, 3);
   // Checkpoints that a finished run has lost do not come.
   std::filesystem::remove_all(dir_ / "young/checkpoints");
-  testing::ExpectError([&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); }, ErrorKind::kData,
-                       {"young: has no good checkpoint"});
+  testing::ExpectError([&] { OpenRun(dir_ / "young"); }, ErrorKind::kData, {"young: has no good checkpoint"});
 }
 
 // One run begins with another's weights again and again while that one saves and prunes.

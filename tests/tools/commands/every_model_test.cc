@@ -86,7 +86,7 @@ TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
     const std::string run = dir / precision;
     const CommandResult trained = RunCommand(Train(run, {"--precision", precision, "--seed", "5"}));
     ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-    const TrainedModel newest = LoadTrainedModel(run, WhichCheckpoint::kNewest);
+    const Trained newest = OpenRun(run);
     const std::unique_ptr<TextWriter> writer = newest.model->MakeWriter(newest.tokenizer);
     const size_t found = trained.errors.find(heading);
     const bool shows = writer != nullptr && !FindObjective(GetParam().objective).learns_tasks();

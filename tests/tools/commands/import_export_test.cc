@@ -375,6 +375,9 @@ TEST_F(ImportExportTest, BertComesWithItsVocabulary) {
   ExpectRoundTrip();
   EXPECT_EQ(ReadBytes(Out() + "/vocab.txt"), vocabulary);
   EXPECT_EQ(ReadBytes(Out() + "/tokenizer_config.json"), "{\"do_lower_case\": true}");
+  Succeeded(RunCommand({"export", In(), "--out", dir_ / "direct"}));
+  ExpectSameTensors(In(), dir_ / "direct");
+  EXPECT_EQ(ReadBytes(dir_ / "direct/vocab.txt"), vocabulary);
   Succeeded(RunCommand({"eval", "--run", Model(), "--eval-batches", "1", "--batch", "2"}));
 
   const std::string tuned = dir_ / "tuned";

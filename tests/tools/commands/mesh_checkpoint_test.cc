@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/bundles.h"
 #include "tests/support/command_checks.h"
@@ -88,7 +89,14 @@ TEST_F(MeshCheckpointTest, AnImportIsUsedAsARunIs) {
     return ReadBytes(dir_ / "out.safetensors");
   };
   EXPECT_TRUE(forward(Model()) == forward(run));
-  Succeeded(RunCommand({"eval", "--run", Model(), "--eval-batches", "1", "--batch", "2"}));
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "Line " + std::to_string(i) + " of a text that is long enough.\n";
+  WriteBytes(dir_ / "text", text);
+  const auto eval = [&](const std::string& model) {
+    const CommandResult result = Succeeded(RunCommand({"eval", model, "--data", dir_ / "text", "--json"}));
+    return ParseJson(result.output, "output").At("ln_ppl").AsDouble();
+  };
+  EXPECT_EQ(eval(Mesh()), eval(Model()));
   Succeeded(RunCommand({"generate", "--run", Model(), "--text", "Once ___ a time"}));
   Succeeded(RunCommand({"generate", Mesh(), "--text", "Once ___ a time"}));
   Succeeded(RunCommand({"inspect", Model(), "--text", "Once upon a time", "--out", dir_ / "page.html"}));

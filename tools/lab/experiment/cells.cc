@@ -57,9 +57,8 @@ bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSign
     return true;
   }
   const std::string folder = cell.FinetuningFolder(finetuning);
-  const TrainedModel origin = RunFolder(folder).HoldsRun()
-                                  ? OutlineOfRun(folder)
-                                  : LoadOrigin(cell.PretrainingFolder(), TrainedParts::kTokenizer);
+  const Trained origin = RunFolder(folder).HoldsRun() ? OpenRun(folder, {.which = WhichCheckpoint::kNone})
+                                                      : LoadOrigin(cell.PretrainingFolder(), TrainedParts::kTokenizer);
   FinetuningLength length;
   TrainingConfig config = FinetuningOf(cell, finetuning, origin, *tasks, &length);
   TrainingData data;
@@ -158,7 +157,7 @@ std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& 
   return std::nullopt;
 }
 
-TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const TrainedModel& origin,
+TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const Trained& origin,
                             const std::string& task_folder, FinetuningLength* length) {
   TrainingConfig config = FinetuningConfig(origin, finetuning.tasks, length);
   config.optimization.steps = 0;

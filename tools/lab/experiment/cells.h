@@ -50,7 +50,7 @@ struct Cell {
 std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& finetuning);
 // The configuration of a finetuning that begins with `origin`, the fields of the scale over the published settings. Its
 // steps are 0 where they follow from the examples (SetSteps).
-TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const TrainedModel& origin,
+TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const Trained& origin,
                             const std::string& task_folder, FinetuningLength* length);
 
 // The settings that make two cells see the same text.

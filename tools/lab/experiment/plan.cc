@@ -114,7 +114,7 @@ std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const CellFinet
   const std::optional<std::string> folder = TaskFolderOf(cell, finetuning);
   if (!folder) return std::nullopt;
   const int64_t vocabulary_size = ExpectedVocabulary(cell.pretraining).size;
-  TrainedModel origin;
+  Trained origin;
   origin.config = *ResolvedConfig(OnBytes(cell.pretraining));
   const std::shared_ptr<const Tokenizer> tokenizer = LoadNamedTokenizer(origin.config);
   origin.tokenizer = tokenizer;

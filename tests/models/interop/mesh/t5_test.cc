@@ -72,7 +72,7 @@ void ExpectEqual(const TensorFile& expected, const char* name, const Tensor& got
 
 TEST(MeshT5Test, ComputesWhatItsAuthorsCodeDoes) {
   const Golden golden = WholeGolden();
-  const AnyModel any = LoadAnyModel(golden.folder, {.dtype = DType::kFloat64});
+  const Trained any = Open(golden.folder, {.tokenizer = TokenizerUse::kNone, .dtype = DType::kFloat64});
   const Tensor inputs = golden.inputs.At("inputs"), targets = golden.inputs.At("targets");
   const Tensor labels = targets.Clone();
   std::replace(labels.data<int64_t>(), labels.data<int64_t>() + labels.num_elements(), int64_t{0}, int64_t{-100});
@@ -89,7 +89,7 @@ TEST(MeshT5Test, ComputesWhatItsAuthorsCodeDoes) {
   EXPECT_NEAR(outputs.at("loss").value().Item(), golden.expected.At("loss_mean_over_tokens").At({0}), kTolerance);
 
   Backward(outputs.at("loss"));
-  const PublishedNames names(*any.form, &any.model->config());
+  const PublishedNames names(*FormOf(any), &any.model->config());
   std::map<std::string, NamedParameter> parameters;
   for (const NamedParameter& parameter : any.model->Parameters()) {
     parameters.emplace(names.UsualName(parameter.name).name, parameter);
@@ -113,7 +113,7 @@ TEST(MeshT5Test, ComputesWhatItsAuthorsCodeDoes) {
 // Greedy, argmax over all rows of the embedding; nothing is compared after a row's end.
 TEST(MeshT5Test, WritesWhatItsAuthorsCodeDoes) {
   const Golden golden;
-  const AnyModel any = LoadAnyModel(golden.folder, {.dtype = DType::kFloat64});
+  const Trained any = Open(golden.folder, {.tokenizer = TokenizerUse::kNone, .dtype = DType::kFloat64});
   const T5& model = dynamic_cast<const T5&>(*any.model);
   const Tensor inputs = golden.inputs.At("inputs"), expected = golden.expected.At("greedy_ids");
   const int64_t rows = expected.size(0), steps = expected.size(1);
@@ -156,8 +156,8 @@ void ExpectSameTensors(const MeshFolder& a, const MeshFolder& b) {
 TEST(MeshT5Test, AnImportIsWrittenAsItCame) {
   const TempDir dir;
   ImportModel(BundleFixture(kGolden), dir / "model", {});
-  const ExportResult result =
-      ExportModel(LoadAnyModel(dir / "model", {}), dir / "out", {.format = PublishedFormat::kMesh});
+  const ExportResult result = ExportModel(Open(dir / "model", {.tokenizer = TokenizerUse::kNone}), dir / "out",
+                                          {.format = PublishedFormat::kMesh});
   EXPECT_EQ(result.tensors, 65);
   EXPECT_EQ(ReadFile(dir / "out/checkpoint"), ReadFile(BundleFixture(kGolden) + "/checkpoint"));
   const MeshFolder written(dir / "out", {});
@@ -230,11 +230,10 @@ std::vector<Variant> Variants() {
   };
 }
 
-AnyModel Made(const ModelConfig& config) {
-  AnyModel any;
+Trained Made(const ModelConfig& config) {
+  Trained any;
   any.model = MakeModel(config, 7);
-  any.form = FormOf("t5");
-  any.source = "a test's model";
+  any.checkpoint = "a test's model";
   any.step = 12;
   return any;
 }
@@ -252,13 +251,13 @@ TEST(MeshT5Test, EveryAttentionOfTheFormatComesBack) {
     SCOPED_TRACE(variant.name);
     ModelConfig config = SmallConfig();
     variant.change(config);
-    const AnyModel any = Made(config);
+    const Trained any = Made(config);
     const TempDir dir;
     ExportModel(any, dir / "out", {.format = PublishedFormat::kMesh});
     EXPECT_TRUE(std::filesystem::exists(dir / "out/model.ckpt-12.index"));
     const MeshFolder folder(dir / "out", {});
     EXPECT_EQ(folder.tensors().count(variant.first), 1u) << variant.first;
-    const AnyModel again = LoadAnyModel(dir / "out", {});
+    const Trained again = Open(dir / "out", {.tokenizer = TokenizerUse::kNone});
     EXPECT_EQ(again.model->config().ToJson(), config.ToJson());
     // Rows that pad the vocabulary are no ids, and are not written.
     std::map<std::string, std::vector<float>> ours = Values(*any.model), theirs = Values(*again.model);
@@ -319,7 +318,7 @@ TEST(MeshT5Test, WhatTheFormatCannotSayIsRefusedByName) {
 }
 
 TEST(MeshT5Test, AnExportThatIsInterruptedLeavesNothing) {
-  const AnyModel any = Made(SmallConfig());
+  const Trained any = Made(SmallConfig());
   for (int calls = 1;; ++calls) {
     const TempDir dir;
     int left = calls;
@@ -460,9 +459,9 @@ TEST_F(ForgedMeshTest, OptionsSayWhatNothingElseDoes) {
   Refused({"feed_forward", "gelu-tanh"}, {.feed_forward = FeedForwardKind::kGelu});
   Refused({"vocabulary", "38", "37"}, {.feed_forward = FeedForwardKind::kRelu, .vocabulary = 38});
   ImportModel(In(), dir_ / "model", {.mesh = {.feed_forward = FeedForwardKind::kRelu, .vocabulary = 33}});
-  const AnyModel any = LoadAnyModel(dir_ / "model", {});
+  const Trained any = Open(dir_ / "model", {.tokenizer = TokenizerUse::kNone});
   EXPECT_EQ(any.model->config().vocabulary, 33);
-  EXPECT_EQ(any.form, &kPublishedMeshT5);
+  EXPECT_EQ(FormOf(any), &kPublishedMeshT5);
 
   ModelConfig config = SmallConfig();
   config.SetAttention(Talking({.P_l = true, .P_w = true, .P_Ml = true}));
@@ -474,7 +473,7 @@ TEST_F(ForgedMeshTest, OptionsSayWhatNothingElseDoes) {
   Refused({"dynamic", "Xl and Ml"}, {.feed_forward = relu, .dynamic = "Xl and Ml"});
   Refused({"dynamic: is needed"}, {.feed_forward = relu, .dynamic = "Xl,Ml"});
   ImportModel(In(), dir_ / "model", {.mesh = {.feed_forward = relu, .dynamic = "Ml"}});
-  EXPECT_TRUE(LoadAnyModel(dir_ / "model", {}).model->config().encoder_self.mixing.P_Ml);
+  EXPECT_TRUE(Open(dir_ / "model", {.tokenizer = TokenizerUse::kNone}).model->config().encoder_self.mixing.P_Ml);
 }
 
 // The layer over the encoder's output takes what is said of the self-attention, its parent, unless its own line
@@ -488,14 +487,14 @@ TEST_F(ForgedMeshTest, ALayerInheritsWhatIsSaidOfItsParent) {
   Refused({"dynamic: is needed", "layer_001/TalkingHeadsEncDecAttention/logits/logits_dynamic_0"});
   Configure(own, "['x2l']");
   ImportModel(In(), dir_ / "other", {});
-  EXPECT_TRUE(LoadAnyModel(dir_ / "other", {}).model->AttentionPlaces()[2].config.mixing.P_Xl);
+  EXPECT_TRUE(Open(dir_ / "other", {.tokenizer = TokenizerUse::kNone}).model->AttentionPlaces()[2].config.mixing.P_Xl);
   Configure(own, "");
   for (const char* stack : {"encoder/", "decoder/"}) {
     Configure(StrCat(stack, "TalkingHeadsSelfAttention.dynamic_projections"), "");
   }
   Configure("TalkingHeadsSelfAttention.dynamic_projections", "['m2l']");
   ImportModel(In(), dir_ / "model", {});
-  EXPECT_EQ(LoadAnyModel(dir_ / "model", {}).model->config().ToJson(), config.ToJson());
+  EXPECT_EQ(Open(dir_ / "model", {.tokenizer = TokenizerUse::kNone}).model->config().ToJson(), config.ToJson());
 
   Begin(SmallConfig());
   std::filesystem::remove_all(dir_ / "model");
@@ -513,7 +512,8 @@ TEST_F(ForgedMeshTest, ALayerInheritsWhatIsSaidOfItsParent) {
 TEST_F(ForgedMeshTest, AnImportWithAddedHeadsIsWrittenUnderTheirNames) {
   Begin(SmallConfig());
   ImportModel(In(), dir_ / "model", {.attention = AttentionKind::kTalking});
-  ExportModel(LoadAnyModel(dir_ / "model", {}), dir_ / "out", {.format = PublishedFormat::kMesh});
+  ExportModel(Open(dir_ / "model", {.tokenizer = TokenizerUse::kNone}), dir_ / "out",
+              {.format = PublishedFormat::kMesh});
   const std::map<std::string, Tensor> tensors = TensorsIn(MeshFolder(dir_ / "out", {}));
   EXPECT_EQ(tensors.at("encoder/block_000/layer_000/TalkingHeadsSelfAttention/logits/kernel").ToVector<float>(),
             (std::vector<float>{1, 0, 0, 0, 1, 0, 0, 0, 1}));
@@ -539,7 +539,8 @@ TEST_F(ForgedMeshTest, OlderNamesAndAnUnusedBiasComeBack) {
   Store();
   const ImportResult result = ImportModel(In(), dir_ / "model", {});
   EXPECT_NE(result.remarks[0].find("1 tensors of its optimizer"), std::string::npos) << result.remarks[0];
-  ExportModel(LoadAnyModel(dir_ / "model", {}), dir_ / "out", {.format = PublishedFormat::kMesh});
+  ExportModel(Open(dir_ / "model", {.tokenizer = TokenizerUse::kNone}), dir_ / "out",
+              {.format = PublishedFormat::kMesh});
   ExpectSameTensors(MeshFolder(In(), {}), MeshFolder(dir_ / "out", {}));
 }
 
