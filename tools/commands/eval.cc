@@ -41,18 +41,15 @@ FieldTable<EvalSettings> EvalFields() {
                  MakeOption("--json", &S::json, "", "Result as one JSON object.")});
 }
 
-// A published model has the heads that it was published with: its objective asks no more. An import records a text to
-// be measured on; a published folder has none.
-void FitToPublished(const EvalSettings& settings, const Trained& trained, TrainingConfig* config) {
+// A published folder has no text to be measured on, which an import records, and may lack the head.
+void CheckPublished(const EvalSettings& settings, const Trained& trained) {
   const bool is_folder = trained.weights_checksum.empty();
   CROSSTALK_CHECK(!is_folder || !settings.data.empty(), "--data is missing: ", trained.checkpoint,
                   " is a published model, which has no held-out text of its own");
-  const ObjectiveType& objective = ObjectiveOf(*config);
-  if (objective.heads == nullptr) return;
-  const EncoderHeads heads = trained.model->heads();
-  CROSSTALK_CHECK(heads.masked_lm, trained.checkpoint, ": has no head for hidden tokens, which ", objective.name,
+  const ObjectiveType& objective = ObjectiveOf(trained.config);
+  CROSSTALK_CHECK(objective.heads == nullptr || trained.model->heads().masked_lm, trained.checkpoint,
+                  ": has no head for hidden tokens, which ", objective.name,
                   " is measured by; a task that it has a head for is answered by `crosstalk predict`");
-  if (!heads.sentence) config->objective.sentence_task = SentenceTask::kNone;
 }
 
 // A run's evaluation data, and their name.
@@ -87,7 +84,7 @@ int Eval(const EvalSettings& settings, RankGroup* ranks) {
   const Trained trained = OpenChosen(settings.chosen, {.which = WhichCheckpoint::kDefault});
   TakePrecision(settings.precision, *trained.model);
   TrainingConfig config = trained.config;
-  if (trained.imported != nullptr) FitToPublished(settings, trained, &config);
+  if (trained.imported != nullptr) CheckPublished(settings, trained);
   if (settings.batch) {
     config.optimization.batch = *settings.batch;
     config.optimization.shards = 1;

@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/parity.h"
 #include "tests/support/published_folder.h"
+#include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -75,28 +76,38 @@ TEST_P(OpenModelTest, EvalSaysTheSameOfEachForm) {
 }
 
 TEST_P(OpenModelTest, PredictAnswersTheSameByEachForm) {
-  const std::string examples = std::string(std::getenv("CROSSTALK_SOURCE")) + "/examples", tuned = dir_ / "tuned";
-  Succeeded(RunCommand({"finetune", "--from", Train(GetParam()), "--task", "stories", "--task-data", examples, "--out",
+  // A BERT's answer is a number, which shows each bit.
+  const bool is_t5 = std::string(GetParam()) == "t5";
+  const std::string task = is_t5 ? "stories" : "sts-b", file = is_t5 ? "stories.tsv" : "STS-B.tsv";
+  const std::string examples = is_t5 ? std::string(std::getenv("CROSSTALK_SOURCE")) + "/examples" : dir_ / "glue";
+  std::string pairs = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+  for (int i = 0; i < 9; ++i) {
+    pairs += StrCat(i, "\tg\tf\ty\to\ts\ts\t", std::string(i + 1, 'a'), " b.\tc ", std::string(3 * i + 1, 'd'), ".\t",
+                    i % 5, "\n");
+  }
+  for (const char* name : {"train", "dev"}) WriteTaskFile(dir_ / "glue/STS-B", StrCat(name, ".tsv"), pairs);
+  const std::string tuned = dir_ / "tuned";
+  Succeeded(RunCommand({"finetune", "--from", Train(GetParam()), "--task", task, "--task-data", examples, "--out",
                         tuned, "--batch", "2", "--steps", "2", "--eval-every", "0"}));
   std::string first;
   for (const std::string& form : Forms(tuned, "step-00000002")) {
     SCOPED_TRACE(form);
     std::filesystem::remove_all(dir_ / "answers");
     Succeeded(RunCommand(
-        {"predict", form, "--task", "stories", "--task-data", examples, "--split", "dev", "--out", dir_ / "answers"}));
-    const std::string answers = ReadBytes(dir_ / "answers/dev/stories.tsv");
+        {"predict", form, "--task", task, "--task-data", examples, "--split", "dev", "--out", dir_ / "answers"}));
+    const std::string answers = ReadBytes(dir_ / "answers/dev/" + file);
     if (first.empty()) first = answers;
     EXPECT_EQ(answers, first);
   }
-  EXPECT_EQ(first, ReadBytes(tuned + "/predictions/dev/stories.tsv"));
+  EXPECT_EQ(first, ReadBytes(tuned + "/predictions/dev/" + file));
   const std::string folder = tuned + "-published";
   ExpectExit(RunCommand({"predict", folder, "--task-data", examples, "--out", dir_ / "x"}), 2, {"--task is missing"});
-  ExpectExit(RunCommand({"predict", folder, "--task", "stories", "--out", dir_ / "x"}), 2, {"--task-data is missing"});
-  if (std::string(GetParam()) == "t5") return;
+  ExpectExit(RunCommand({"predict", folder, "--task", task, "--out", dir_ / "x"}), 2, {"--task-data is missing"});
+  if (is_t5) return;
   ExpectExit(RunCommand({"eval", folder, "--data", Text()}), 2, {"has no head for hidden tokens", "predict"});
-  ExpectExit(RunCommand({"predict", Forms(dir_ / "run", "step-00000002")[3], "--task", "stories", "--task-data",
-                         examples, "--out", dir_ / "x"}),
-             2, {"no head for the "});
+  ExpectExit(RunCommand({"predict", Forms(dir_ / "run", "step-00000002")[3], "--task", task, "--task-data", examples,
+                         "--out", dir_ / "x"}),
+             2, {"no head for the regression of sts-b"});
 }
 
 TEST(OpenModelMistakesTest, WhatIsMissingIsSaid) {
@@ -128,8 +139,8 @@ TEST(OpenModelMistakesTest, WhatIsMissingIsSaid) {
   }
 }
 
-// A BERT that was published without the question about two segments is not asked it.
-TEST(OpenModelMistakesTest, AHeadThatIsMissingIsNotAsked) {
+// A BERT that was published without the head for two segments.
+TEST(OpenModelMistakesTest, AMaskedLmIsMeasuredWithoutAnotherHead) {
   const TempDir dir;
   Folder bert = Load("bert_pretraining");
   for (const char* name : {"weight", "bias"}) bert.tensors.erase(std::string("cls.seq_relationship.") + name);
@@ -154,11 +165,10 @@ TEST(OpenModelMistakesTest, AHeadThatIsMissingIsNotAsked) {
 TEST(OpenModelMistakesTest, ClassesInAnotherOrderAreRefused) {
   const TempDir dir;
   WriteBytes(dir / "vocab.txt", Letters());
-  std::filesystem::create_directory(dir / "RTE");
   std::string rows = "index\tsentence1\tsentence2\tlabel\n";
   for (int i = 0; i < 8; ++i)
     rows += std::to_string(i) + (i % 2 == 0 ? "\ta b\tc\tentailment\n" : "\td\te f\tnot_entailment\n");
-  for (const char* name : {"train", "dev"}) WriteBytes(dir / "RTE/" + (std::string(name) + ".tsv"), rows);
+  for (const char* name : {"train", "dev"}) WriteTaskFile(dir / "RTE", StrCat(name, ".tsv"), rows);
   Succeeded(RunCommand(TinyTrain({"--model", "bert", "--attention", "multihead", "--positions", "learned", "--steps",
                                   "1", "--tokenizer", dir / "vocab.txt", "--out", dir / "run"})));
   Succeeded(RunCommand({"finetune", "--from", dir / "run", "--task", "rte", "--task-data", dir / "RTE", "--steps", "2",
