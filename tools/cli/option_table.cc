@@ -188,13 +188,7 @@ OptionTable::Outcome OptionTable::ReadCommandLine(const std::vector<std::string>
       Fail(ErrorKind::kUsage, "there is no option ", Excerpt(name),
            nearest.empty() ? "; --help lists them" : StrCat("; did you mean ", nearest, "?"));
     }
-    const Entry* const run = FindEntry("--run");
-    const bool means_run =
-        run != nullptr && run->texts.empty() &&
-        std::none_of(entries_.begin(), entries_.end(), [](const Entry& e) { return e.positional(); });
-    Fail(ErrorKind::kUsage, Quoted(extra), " is not expected here; ",
-         means_run ? StrCat("this command takes no argument without a name; did you mean --run ", Excerpt(extra), "?")
-                   : "--help shows what is");
+    Fail(ErrorKind::kUsage, Quoted(extra), " is not expected here; --help shows what is");
   }
   for (Entry& entry : entries_) {
     const std::string& name = entry.names[0];

@@ -7,8 +7,8 @@
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/ranks/session.h"
-#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
+#include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
@@ -19,7 +19,7 @@ namespace crosstalk {
 namespace {
 
 struct EvalSettings {
-  ChosenModel chosen;
+  ModelToOpen chosen;
   std::optional<Precision> precision;
   std::string data;
   std::optional<int64_t> batch;
@@ -29,7 +29,7 @@ struct EvalSettings {
 
 FieldTable<EvalSettings> EvalFields() {
   using S = EvalSettings;
-  return Joined(FieldsOfPart(ChosenModelFields(WhichCheckpoint::kDefault), &S::chosen),
+  return Joined(FieldsOfPart(ModelToOpenFields(WhichCheckpoint::kDefault), &S::chosen),
                 {PrecisionField(&S::precision),
                  MakeOption("--data", &S::data, "PATH",
                             "Text to measure on, completely: a file or folder; the run's held-out part by default. For "
@@ -81,7 +81,7 @@ Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const
 }
 
 int Eval(const EvalSettings& settings, RankGroup* ranks) {
-  const Trained trained = OpenChosen(settings.chosen, {.which = WhichCheckpoint::kDefault});
+  const Trained trained = OpenModel(settings.chosen, {.which = WhichCheckpoint::kDefault});
   TakePrecision(settings.precision, *trained.model);
   TrainingConfig config = trained.config;
   if (trained.imported != nullptr) CheckPublished(settings, trained);

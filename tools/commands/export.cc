@@ -4,8 +4,8 @@
 #include <string>
 
 #include "crosstalk/runtime/atomic_file.h"
-#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
+#include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 
@@ -13,7 +13,7 @@ namespace crosstalk {
 namespace {
 
 struct ExportSettings {
-  ChosenModel chosen;
+  ModelToOpen chosen;
   std::string out;
   PublishedFormat format = PublishedFormat::kHuggingFace;
   ExportDType dtype = ExportDType::kKeep;
@@ -23,7 +23,7 @@ struct ExportSettings {
 FieldTable<ExportSettings> ExportFields() {
   using S = ExportSettings;
   return Joined(
-      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kNewest), &S::chosen),
+      FieldsOfPart(ModelToOpenFields(WhichCheckpoint::kNewest), &S::chosen),
       {MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not exist, or be empty.",
                   {.is_path = true, .required = true}),
        MakeOption("--format", &S::format, "",
@@ -37,7 +37,7 @@ FieldTable<ExportSettings> ExportFields() {
 int Export(const ExportSettings& settings) {
   const StopSignals signals;
   CheckNewDirectory(settings.out);
-  const Trained trained = OpenChosen(settings.chosen, {.tokenizer = TokenizerUse::kWhereThere});
+  const Trained trained = OpenModel(settings.chosen, {.tokenizer = TokenizerUse::kWhereThere});
   ExportOptions options;
   options.format = settings.format;
   options.dtype = settings.dtype;

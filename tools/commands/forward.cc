@@ -12,15 +12,15 @@
 #include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
+#include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {
 namespace {
 
 struct ForwardSettings {
-  ChosenModel chosen;
+  ModelToOpen chosen;
   std::string inputs;
   std::string output;
   std::string precision = "fp32";
@@ -32,7 +32,7 @@ struct ForwardSettings {
 FieldTable<ForwardSettings> ForwardFields() {
   using S = ForwardSettings;
   return Joined(
-      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kNewest), &S::chosen),
+      FieldsOfPart(ModelToOpenFields(WhichCheckpoint::kNewest), &S::chosen),
       {MakeOption("--inputs,-i", &S::inputs, "FILE", "Tensors to read: safetensors, .npz or .npy.",
                   {.is_path = true, .required = true}),
        MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
@@ -100,9 +100,9 @@ int Forward(const ForwardSettings& settings) {
                   "--output: ", settings.output, " is the file to read; name another");
   CheckOutput("--output", settings.output);
   const Trained trained =
-      OpenChosen(settings.chosen, {.tokenizer = TokenizerUse::kNone,
-                                   .dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32,
-                                   .implementation = settings.implementation});
+      OpenModel(settings.chosen, {.tokenizer = TokenizerUse::kNone,
+                                  .dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32,
+                                  .implementation = settings.implementation});
   trained.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const TensorFile inputs = ReadTensors(settings.inputs);
   const OutputDetail detail = settings.all ? OutputDetail::kAll : OutputDetail::kResults;

@@ -12,8 +12,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
+#include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 #include "tools/commands/writing.h"
 
@@ -26,7 +26,7 @@ constexpr int64_t kBatchesTogether = 8;
 
 struct GenerateSettings {
   const OptionTable* options = nullptr;
-  ChosenModel chosen;
+  ModelToOpen chosen;
   std::optional<Precision> precision;  // none: the model's own
   std::optional<std::string> text, texts, inputs;
   std::optional<int64_t> max_length;
@@ -42,7 +42,7 @@ FieldTable<GenerateSettings> GenerateFields() {
     return [member](S& settings) -> decltype(auto) { return (settings.search.*member); };
   };
   return Joined(
-      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kDefault), &S::chosen), {PrecisionField(&S::precision)},
+      FieldsOfPart(ModelToOpenFields(WhichCheckpoint::kDefault), &S::chosen), {PrecisionField(&S::precision)},
       Grouped<S>(
           "What to write for",
           {MakeOption("--text", &S::text, "TEXT",
@@ -261,7 +261,7 @@ int Generate(const GenerateSettings& settings) {
   CROSSTALK_CHECK(settings.text.has_value() + settings.texts.has_value() + settings.inputs.has_value() <= 1,
                   "--text, --texts and --inputs are three ways to say what to write for; give one");
   Trained trained =
-      OpenChosen(settings.chosen, {.which = WhichCheckpoint::kDefault, .tokenizer = TokenizerUse::kWhereThere});
+      OpenModel(settings.chosen, {.which = WhichCheckpoint::kDefault, .tokenizer = TokenizerUse::kWhereThere});
   TakePrecision(settings.precision, *trained.model);
   Writing writing = {std::move(trained.model), std::move(trained.tokenizer), nullptr};
   const std::unique_ptr<Decoder> decoder = writing.model->MakeDecoder({});

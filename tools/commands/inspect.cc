@@ -12,8 +12,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
-#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
+#include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 #include "tools/commands/writing.h"
 #include "tools/page/heat_map.h"
@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kMostMapsPageBytes = 4'850'000;
 
 struct InspectSettings {
-  ChosenModel chosen;
+  ModelToOpen chosen;
   std::optional<std::string> text, second, target;
   std::optional<std::string> out, tensors;
   std::optional<Precision> precision;  // none: that of the run
@@ -39,7 +39,7 @@ struct InspectSettings {
 FieldTable<InspectSettings> InspectFields() {
   using S = InspectSettings;
   return Joined(
-      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kNewest), &S::chosen),
+      FieldsOfPart(ModelToOpenFields(WhichCheckpoint::kNewest), &S::chosen),
       Grouped<S>("What to look at",
                  {MakeOption("--text", &S::text, "TEXT", "The text that the model reads; - reads standard input."),
                   MakeOption("--second", &S::second, "TEXT", "The second segment of a BERT or an ALBERT."),
@@ -64,7 +64,7 @@ std::optional<std::string> Utf8(const std::optional<std::string>& text) {
 
 // The head projections, with what the dynamic ones generate for the text; without a text, of a run, as it began too.
 RunMixing MixingFor(const InspectSettings& settings, const Trained& trained, const Batch* inputs) {
-  const ChosenModel& chosen = settings.chosen;
+  const ModelToOpen& chosen = settings.chosen;
   const std::string& folder = chosen.model.empty() ? chosen.run : chosen.model;
   if (inputs == nullptr && RunFolder(folder).HoldsRun()) return MixingOfRun(folder, trained);
   RunMixing mixing;
@@ -115,7 +115,7 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
   if (settings.out) CheckOutput("--out", *settings.out, kPageBegin);
   if (settings.tensors) CheckOutput("--tensors", *settings.tensors);
-  const Trained trained = OpenChosen(settings.chosen, {.tokenizer = TokenizerUse::kWhereThere});
+  const Trained trained = OpenModel(settings.chosen, {.tokenizer = TokenizerUse::kWhereThere});
   // Weights are not rounded: the projections are shown as they were trained.
   if (settings.precision) trained.model->SetPrecision(*settings.precision);
   std::optional<Batch> inputs;

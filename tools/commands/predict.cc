@@ -14,8 +14,8 @@
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/cli/chosen_model.h"
 #include "tools/cli/command.h"
+#include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 
@@ -24,7 +24,7 @@ namespace crosstalk {
 namespace {
 
 struct PredictSettings {
-  ChosenModel chosen;
+  ModelToOpen chosen;
   std::optional<Precision> precision;
   std::vector<std::string> task;
   std::string task_data;
@@ -37,7 +37,7 @@ struct PredictSettings {
 FieldTable<PredictSettings> PredictFields() {
   using S = PredictSettings;
   return Joined(
-      FieldsOfPart(ChosenModelFields(WhichCheckpoint::kDefault), &S::chosen),
+      FieldsOfPart(ModelToOpenFields(WhichCheckpoint::kDefault), &S::chosen),
       {PrecisionField(&S::precision),
        MakeOption("--task", &S::task, "NAMES", "Tasks; those of the finetuning by default."),
        MakeOption("--task-data", &S::task_data, "FOLDER", "Folder with their files; that of the finetuning by default.",
@@ -110,7 +110,7 @@ TaskResult AnswerFile(const PredictSettings& settings, const Trained& trained, c
 
 int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
-  const Trained trained = OpenChosen(settings.chosen, {.which = WhichCheckpoint::kDefault});
+  const Trained trained = OpenModel(settings.chosen, {.which = WhichCheckpoint::kDefault});
   TakePrecision(settings.precision, *trained.model);
   const bool published = trained.imported != nullptr;
   const TrainingConfig config = published ? ConfigOfPublished(settings, trained) : trained.config;

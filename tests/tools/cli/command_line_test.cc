@@ -228,8 +228,7 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"compare", "--kinds", "talking,talking"}, "--kinds: talking stands there twice"},
       {{"compare", "--kinds", "talking,"}, "--kinds: \"talking,\" ends with a comma"},
       {{"eval"}, "--run"},
-      {{"eval", "--run", "X", "extra"}, "\"extra\" is not expected here; --help shows what is"},
-      {{"eval", "runs/x"}, "this command takes no argument without a name; did you mean --run runs/x?"},
+      {{"eval", "X", "extra"}, "\"extra\" is not expected here; --help shows what is"},
       {{"eval", "--run", "X", "--run", "Y"}, "--run is given 2 times"},
       {{"attend", "a", "b", "--output", "c"}, "\"b\" is not expected here"},
   };

@@ -1,4 +1,4 @@
-#include "tools/cli/chosen_model.h"
+#include "tools/cli/open_model.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -43,8 +43,8 @@ bool IsWithin(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-FieldTable<ChosenModel> ChosenModelFields(WhichCheckpoint unsaid) {
-  using S = ChosenModel;
+FieldTable<ModelToOpen> ModelToOpenFields(WhichCheckpoint unsaid) {
+  using S = ModelToOpen;
   return {MakeOption("MODEL", &S::model, "MODEL",
                      "A run, a checkpoint, an imported model, or a published model's folder.", {.is_path = true}),
           MakeOption("--run", &S::run, "MODEL", "The same as MODEL.", {.is_path = true}),
@@ -54,7 +54,7 @@ FieldTable<ChosenModel> ChosenModelFields(WhichCheckpoint unsaid) {
                      {.is_path = true, .not_paths = {"last", "best"}})};
 }
 
-Trained OpenChosen(const ChosenModel& chosen, OpenOptions options) {
+Trained OpenModel(const ModelToOpen& chosen, OpenOptions options) {
   CROSSTALK_CHECK(chosen.model.empty() || chosen.run.empty(), "MODEL and --run are the same option; give one");
   const std::string& model = chosen.model.empty() ? chosen.run : chosen.model;
   const bool by_path = IsPath(chosen.checkpoint);

@@ -10,12 +10,12 @@
 
 namespace crosstalk {
 
-struct ChosenModel {
+struct ModelToOpen {
   std::string model, run;  // two names of one option
   std::string checkpoint;  // empty: the command's default
 };
 // MODEL, --run and --checkpoint; `unsaid` is the checkpoint of a run where none is given.
-FieldTable<ChosenModel> ChosenModelFields(WhichCheckpoint unsaid);
+FieldTable<ModelToOpen> ModelToOpenFields(WhichCheckpoint unsaid);
 
 // --precision; none: as the model was trained.
 template <typename Settings>
@@ -26,7 +26,7 @@ Field<Settings> PrecisionField(std::optional<Precision> Settings::*precision) {
 
 // As Open reads it, of a run by default with the checkpoint options.which. Prints which damaged checkpoints were passed
 // over, and the remarks. Error(kData) where the best is damaged or missing.
-Trained OpenChosen(const ChosenModel& chosen, OpenOptions options);
+Trained OpenModel(const ModelToOpen& chosen, OpenOptions options);
 
 // Gives a model that is not trained the precision that is asked for; none: leaves it its own. In bfloat16 its weights
 // are rounded once, instead of at each use.
