@@ -72,14 +72,10 @@ Trained ReadCheckpoint(const Checkpoint& checkpoint, const OpenOptions& options)
 // A run without its checkpoints, as far as it has a tokenizer's file. Its origin may be gone: the optimizer's state is
 // taken to be there where it was carried over.
 Trained ReadOutline(const RunFolder& folder) {
-  Trained outline;
-  if (const std::optional<std::string> file = folder.TokenizerFile()) {
-    outline.config = ReadRunConfig(folder);
-    outline.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(outline.config).tokenizer.sentinels);
-  } else {
-    outline = OpenRun(folder.path(), {.parts = TrainedParts::kTokenizer});
-    outline.config = ReadRunConfig(folder);
-  }
+  const std::optional<std::string> file = folder.TokenizerFile();
+  Trained outline = file ? Trained() : OpenRun(folder.path(), {.parts = TrainedParts::kTokenizer});
+  outline.config = ReadRunConfig(folder);
+  if (file) outline.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(outline.config).tokenizer.sentinels);
   outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
   return outline;
 }

@@ -17,10 +17,6 @@
 namespace crosstalk {
 namespace {
 
-bool IsPath(const std::string& checkpoint) {
-  return !checkpoint.empty() && checkpoint != "last" && checkpoint != "best";
-}
-
 // scores.json names the step of the best checkpoint that the run had at its end. One that goes on may find a better.
 void CheckBestIsThere(const RunFolder& folder) {
   if (KindOf(folder.ScoresFile()) == PathKind::kNothing) return;
@@ -57,7 +53,7 @@ FieldTable<ModelToOpen> ModelToOpenFields(WhichCheckpoint unsaid) {
 Trained OpenModel(const ModelToOpen& chosen, OpenOptions options) {
   CROSSTALK_CHECK(chosen.model.empty() || chosen.run.empty(), "MODEL and --run are the same option; give one");
   const std::string& model = chosen.model.empty() ? chosen.run : chosen.model;
-  const bool by_path = IsPath(chosen.checkpoint);
+  const bool by_path = !chosen.checkpoint.empty() && chosen.checkpoint != "last" && chosen.checkpoint != "best";
   CROSSTALK_CHECK(
       !model.empty() || by_path,
       "MODEL or --run is missing: a run, a checkpoint, an imported model, or a published model's folder (or "

@@ -104,9 +104,8 @@ constexpr int64_t kMostRanks = 1024;  // that memory is estimated for
 }  // namespace
 
 int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkpoint, bool as_json) {
-  std::optional<Trained> origin;
+  std::optional<Trained> origin, resumed;
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::optional<Trained> resumed;
   if (checkpoint) resumed = OpenRun(checkpoint->path);
   if (resumed) tokenizer = resumed->tokenizer;
   // A checkpoint holds the weights, and needs nothing of where the run took its first ones.
