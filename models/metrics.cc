@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
@@ -25,6 +26,28 @@ constexpr std::string_view kReserved[] = {
     "joules", "tokens", "target_tokens", "examples",         "seconds",        "tokens_per_second"};
 
 }  // namespace
+
+void SetMetrics(Json& json, const std::vector<Metric>& metrics) {
+  for (const Metric& metric : metrics) json.Set(metric.name, std::isfinite(metric.value) ? Json(metric.value) : Json());
+}
+
+Json JsonForm<std::vector<Metric>>::Write(const std::vector<Metric>& metrics) {
+  Json json = Json::MakeObject();
+  SetMetrics(json, metrics);
+  return json;
+}
+
+std::vector<Metric> JsonForm<std::vector<Metric>>::Read(const std::string& key, const Json& json,
+                                                        const FieldOptions& options) {
+  CROSSTALK_CHECK_FIELD(json.is_object() && !json.AsObject().empty(), key, "must be an object of numbers");
+  std::vector<Metric> metrics;
+  for (const auto& [name, value] : json.AsObject()) {
+    const bool undefined = value.is_null() && !metrics.empty();
+    metrics.push_back(
+        {name, undefined ? std::nan("") : JsonForm<double>::Read(StrCat(key, ".", Excerpt(name)), value, options)});
+  }
+  return metrics;
+}
 
 void AddSums(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more) {
   for (const MetricSum& one : more) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/runtime/field_value.h"
+#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -20,6 +22,16 @@ struct MetricSum {
 struct Metric {
   std::string name;  // "ln_ppl": as in metrics.jsonl
   double value = 0;
+};
+
+// Adds each as a member under its name; one that is not finite is null.
+void SetMetrics(Json& json, const std::vector<Metric>& metrics);
+// {"ln_ppl": 1.2, …}. One that is not finite is null; the first, the score, is read only as a number.
+template <>
+struct JsonForm<std::vector<Metric>> {
+  static constexpr FieldType kType = FieldType::kObject;
+  static Json Write(const std::vector<Metric>& metrics);
+  static std::vector<Metric> Read(const std::string& key, const Json& json, const FieldOptions& options);
 };
 
 // Adds each of `more` to the one of its name, or appends it.

@@ -11,17 +11,16 @@
 //   }
 //
 // A value is a string, an integer, a floating-point number, true or false, an enum with names (enum_names.h), a list of
-// these (std::vector), or an std::optional of one, where none means that the default follows from other fields. In
-// files a value may also be a part with a table of its own (MakeObjectField), or a set of names (MakeNamesField).
+// these (std::vector, std::set), or an std::optional of one, where none means that the default follows from other
+// fields. In files a value may also be a part with a table of its own (MakeObjectField), a set of names
+// (MakeNamesField), values under names (std::map), a record or a list of records (runtime/record.h).
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,59 +30,12 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/field_value.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
-
-enum class FieldType { kString, kInt, kDouble, kBool, kChoice, kObject, kNames };
-
-// low ≤ value ≤ high.
-struct FieldRange {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-};
-// Integers are bounded by 2^40, so that sums of them are far from overflow. Products saturate (runtime/math.h).
-constexpr FieldRange AtLeast(double low) { return {low, 1099511627776.0}; }
-
-// Whether a field decides bits of the result: a run can be continued with another value of one that does not.
-enum class AffectsResult { kYes, kNo };
-
-// Whether a run that begins with another's weights has the field's value from that one: unless its user gives another;
-// or always, so that a given one must be the same.
-enum class Inherited { kNo, kUnlessGiven, kFixed };
-
-// The choices of another field of the table with which a field is read; no choices: it is always read.
-struct FieldReaders {
-  const char* key = "";  // "optimizer"
-  std::vector<std::string> choices = {};
-};
-
-// A row's options besides its key and its place.
-struct FieldOptions {
-  const char* placeholder = "";  // the value's name in the help: "N", "PATH"
-  std::string help;              // sentences, with the unit
-  FieldRange range = {};         // of a number, or of each in a list
-  AffectsResult affects_result = AffectsResult::kYes;
-  Inherited inherited = Inherited::kNo;
-  std::vector<std::string> choices = {};  // of a string; an enum brings its own
-  FieldReaders read_by = {};
-  // Set for a row that is added to a table of which files exist: they are read with its default.
-  bool may_be_missing = false;
-  // Set for a row that few configurations need: files leave it out where it has its default, and are read with that.
-  bool only_if_set = false;
-  // Set for a text, or a list of texts, that is a path, except where it is one of `not_paths`: a file of options means
-  // it from its own folder (ValueIn).
-  bool is_path = false;
-  std::vector<std::string> not_paths = {};
-  // What files of earlier versions call the field.
-  const char* former_key = "";
-  // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
-  // its place, and if it is a list is given once or more.
-  const char* names = "";
-  bool required = false;  // an error on a command line and in its configuration file where it is missing
-};
 
 // Which member of its configuration a field is: so that code can say &Config::d_model where it means the row. Of an
 // abstract configuration, none.
@@ -106,16 +58,26 @@ std::vector<MemberId> MembersOf(Members Config::*... members) {
   return {MemberOf(members)...};
 }
 
-template <typename Config>
-struct Field {
-  std::string key;    // "d_model": in files and errors; an option is spelt by the command
-  std::string group;  // the title under which the help shows it
-  FieldType type;     // of a list: of each in it
+// What a row says, whatever it is a row of.
+struct FieldRow {
+  std::string key;                      // "d_model": in files and errors; an option is spelt by the command
+  std::string group = {};               // the title under which the help shows it
+  FieldType type = FieldType::kObject;  // of a list: of each in it
   bool list = false;
   bool optional = false;
-  std::vector<std::string> choices;
-  FieldOptions options;
+  std::vector<std::string> choices = {};
+  FieldOptions options = {};
   MemberId member = 0;
+};
+
+template <typename Config>
+struct Field : FieldRow {
+  Field() = default;
+  explicit Field(FieldRow row) : FieldRow(std::move(row)) {}
+  // {"d_model", &Config::d_model, {.range = AtLeast(1)}}: MakeFieldAt.
+  template <std::invocable<Config&> Place>
+  Field(std::string name, Place place, FieldOptions with = {});
+
   std::function<Json(const Config&)> get;  // null: none
   // Error(kUsage) with the key as its field where the value is of another type, out of range or no choice.
   std::function<void(Config&, const Json&)> set;
@@ -124,120 +86,37 @@ struct Field {
 template <typename Config>
 using FieldTable = std::vector<Field<Config>>;
 
-namespace internal {
-
-template <typename T>
-struct FieldTraits {
-  using Value = T;
-  static constexpr bool kOptional = false, kList = false;
-};
-template <typename T>
-struct FieldTraits<std::optional<T>> {
-  using Value = T;
-  static constexpr bool kOptional = true, kList = false;
-};
-template <typename T>
-struct FieldTraits<std::vector<T>> {
-  using Value = T;
-  static constexpr bool kOptional = false, kList = true;
-};
-
-template <typename T>
-constexpr FieldType TypeOf() {
-  if constexpr (NamedEnum<T>) return FieldType::kChoice;
-  if constexpr (std::is_same_v<T, bool>) return FieldType::kBool;
-  if constexpr (std::is_integral_v<T>) return FieldType::kInt;
-  if constexpr (std::is_floating_point_v<T>) return FieldType::kDouble;
-  return FieldType::kString;
-}
-
-void CheckNumber(const std::string& key, double value, const FieldRange& range);
-void CheckChoice(const std::string& key, const std::string& value, const std::vector<std::string>& choices);
-// No NUL: the system would end a path there, and C a text.
-void CheckText(const std::string& key, const std::string& value);
-// Whether a file can keep it: UTF-8, and no longer than a path is.
-void CheckKept(const std::string& key, const std::string& value);
-// Error(kUsage): "d_model: must be an integer, but is a string".
-void CheckType(const std::string& key, const Json& value, FieldType type);
-
-template <typename T>
-Json ToFieldJson(const T& value) {
-  if constexpr (NamedEnum<T>) {
-    return Json(Name(value));
-  } else {
-    return Json(value);
-  }
-}
-
-template <typename T>
-T FromFieldJson(const std::string& key, const Json& json, const FieldOptions& options) {
-  CheckType(key, json, TypeOf<T>());
-  if constexpr (NamedEnum<T>) {
-    return ParseName<T>(key, json.AsString());
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return json.AsBool();
-  } else if constexpr (std::is_integral_v<T>) {
-    const int64_t value = json.AsInt();
-    CheckNumber(key, static_cast<double>(value), options.range);
-    return static_cast<T>(value);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    CheckNumber(key, json.AsDouble(), options.range);
-    return json.AsDouble();
-  } else {
-    if (!options.choices.empty()) CheckChoice(key, json.AsString(), options.choices);
-    CheckText(key, json.AsString());
-    return json.AsString();
-  }
-}
-
-}  // namespace internal
-
 // `place` is a pointer to a member, or anything that can be called with a configuration and gives a reference into it.
 template <typename Config, typename Place>
 Field<Config> MakeFieldAt(std::string key, Place place, FieldOptions options) {
   using Member = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
-  using Traits = internal::FieldTraits<Member>;
-  using Value = typename Traits::Value;
+  using Form = JsonForm<Member>;
   Field<Config> field;
   field.key = key;
-  field.type = internal::TypeOf<Value>();
-  field.list = Traits::kList;
-  field.optional = Traits::kOptional;
+  field.type = Form::kType;
+  field.list = requires { Form::kList; };
+  field.optional = requires { Form::kOptional; };
   field.choices = options.choices;
-  if constexpr (NamedEnum<Value>) field.choices = NamesOf<Value>();
+  if constexpr (NamedEnum<internal::OneOf<Member>>) field.choices = NamesOf<internal::OneOf<Member>>();
   if (field.type == FieldType::kString && !field.choices.empty()) field.type = FieldType::kChoice;
   field.options = options;
   field.member = MemberOf<Config>(place);
-  field.get = [place](const Config& config) -> Json {
-    const Member& member = std::invoke(place, const_cast<Config&>(config));
-    if constexpr (Traits::kOptional) {
-      return member ? internal::ToFieldJson(*member) : Json();
-    } else if constexpr (Traits::kList) {
-      Json list = Json::MakeArray();
-      for (const Value& one : member) list.Append(internal::ToFieldJson(one));
-      return list;
-    } else {
-      return internal::ToFieldJson(member);
-    }
-  };
+  field.get = [place](const Config& config) { return Form::Write(std::invoke(place, const_cast<Config&>(config))); };
   field.set = [place, key, options](Config& config, const Json& json) {
-    Member& member = std::invoke(place, config);
-    if constexpr (Traits::kOptional) {
-      if (json.is_null()) {
-        member.reset();
-        return;
-      }
-    }
-    if constexpr (Traits::kList) {
-      internal::CheckType(key, json, FieldType::kNames);
-      Member list;
-      for (const Json& one : json.AsArray()) list.push_back(internal::FromFieldJson<Value>(key, one, options));
-      member = std::move(list);
-    } else {
-      member = internal::FromFieldJson<Value>(key, json, options);
-    }
+    std::invoke(place, config) = Form::Read(key, json, options);
   };
   return field;
+}
+
+template <typename Config>
+template <std::invocable<Config&> Place>
+Field<Config>::Field(std::string name, Place place, FieldOptions with)
+    : Field(MakeFieldAt<Config>(std::move(name), std::move(place), std::move(with))) {}
+
+// The place of a member of a member.
+template <typename Config, typename Part, typename Member>
+auto Within(Part Config::*part, Member Part::*member) {
+  return [part, member](Config& config) -> Member& { return config.*part.*member; };
 }
 
 template <typename Config, typename Member>
@@ -250,8 +129,8 @@ template <typename Config, typename Part>
 FieldTable<Config> FieldsOfPart(const FieldTable<Part>& parts, Part Config::*part) {
   FieldTable<Config> fields;
   for (const Field<Part>& inner : parts) {
-    Field<Config> field{inner.key,      inner.group,   inner.type,    inner.list,
-                        inner.optional, inner.choices, inner.options, inner.member + MemberOf<Config>(part)};
+    Field<Config> field{FieldRow(inner)};
+    field.member += MemberOf<Config>(part);
     field.get = [get = inner.get, part](const Config& config) { return get(config.*part); };
     field.set = [set = inner.set, part](Config& config, const Json& value) { set(config.*part, value); };
     fields.push_back(std::move(field));
@@ -264,8 +143,9 @@ template <typename Config, typename Base>
 FieldTable<Config> FieldsOfBase(const FieldTable<Base>& base) {
   FieldTable<Config> fields;
   for (const Field<Base>& inner : base) {
-    fields.push_back({inner.key, inner.group, inner.type, inner.list, inner.optional, inner.choices, inner.options,
-                      inner.member, inner.get, inner.set});
+    Field<Config>& field = fields.emplace_back(FieldRow(inner));
+    field.get = inner.get;
+    field.set = inner.set;
   }
   return fields;
 }
@@ -287,11 +167,16 @@ FieldTable<Config> Joined(FieldTable<Config> first, FieldTable<Config> second, M
 // {"d_model": 128, …} in the table's order.
 template <typename Config>
 Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
-  const Config standard;
+  const Config standard{};
   Json json = Json::MakeObject();
   for (const Field<Config>& field : table) {
     Json value = field.get(config);
-    if (!field.options.only_if_set || value != field.get(standard)) json.Set(field.key, std::move(value));
+    if (field.options.only_if_set && value == field.get(standard)) continue;
+    if (field.options.spread) {
+      for (const auto& [key, one] : value.AsObject()) json.Set(key, one);
+    } else {
+      json.Set(field.key, std::move(value));
+    }
   }
   return json;
 }
@@ -346,17 +231,20 @@ class Given {
   Json object_;
   mutable std::vector<bool> read_;
 };
+enum class UnknownKeys { kRefused, kPassedOver };
 
 // Sets what an object of JSON says. Every key of the table must be there, except rows that may be missing, and no
-// other. Error(kUsage) of the field at fault.
+// other unless those are passed over. Error(kUsage) of the field at fault.
 template <typename Config>
-void SetFields(const FieldTable<Config>& table, const Json& json, Config& config) {
+void SetFields(const FieldTable<Config>& table, const Json& json, Config& config,
+               UnknownKeys unknown = UnknownKeys::kRefused) {
   for (const Field<Config>& field : table) {
     const Json* const value = FindValue(field, json);
     if (value == nullptr && (field.options.may_be_missing || field.options.only_if_set)) continue;
     CROSSTALK_CHECK_FIELD(value != nullptr, field.key, "is missing");
     field.set(config, *value);
   }
+  if (unknown == UnknownKeys::kPassedOver) return;
   for (const auto& member : json.AsObject()) {
     const auto is_it = [&member](const Field<Config>& field) { return IsKeyOf(field, member.first); };
     CROSSTALK_CHECK_FIELD(std::any_of(table.begin(), table.end(), is_it), Excerpt(member.first),
@@ -366,15 +254,33 @@ void SetFields(const FieldTable<Config>& table, const Json& json, Config& config
 
 // The configuration that a file holds. Errors are Error(kData) that begin with `source`.
 template <typename Config>
-Config FieldsFromJson(const FieldTable<Config>& table, const Json& json, const std::string& source) {
+Config FieldsFromJson(const FieldTable<Config>& table, const Json& json, const std::string& source,
+                      UnknownKeys unknown = UnknownKeys::kRefused) {
   if (!json.is_object()) Fail(ErrorKind::kData, source, ": must be an object, but is ", Name(json.type()));
-  Config config;
+  Config config{};
   try {
-    SetFields(table, json, config);
+    SetFields(table, json, config, unknown);
   } catch (const Error& error) {
     Fail(ErrorKind::kData, source, ": ", error.what());
   }
   return config;
+}
+
+// An object that is the value of `key`. Errors name the field by its path, "tokens.pad".
+template <typename Part>
+Part ReadPart(const FieldTable<Part>& table, const std::string& key, const Json& json,
+              UnknownKeys unknown = UnknownKeys::kRefused) {
+  internal::CheckType(key, json, FieldType::kObject);
+  Part read{};
+  try {
+    SetFields(table, json, read, unknown);
+    if constexpr (requires { read.Validate(); }) read.Validate();
+  } catch (const Error& error) {
+    const bool begins_with_it = std::string_view(error.what()).starts_with(error.field() + ": ");
+    const std::string path = StrCat(key, ".", error.field());
+    throw Error(error.kind(), StrCat(begins_with_it ? key + "." : path + ": ", error.what()), path);
+  }
+  return read;
 }
 
 // A part that is an object of its own in files, with its own table: {"tokens": {"pad": 0, …}}.
@@ -387,19 +293,7 @@ Field<Config> MakeObjectField(std::string key, Part Config::*part, const FieldTa
   field.options = std::move(options);
   field.member = MemberOf<Config>(part);
   field.get = [part, &table](const Config& config) { return FieldsToJson(table, config.*part); };
-  field.set = [part, &table, key](Config& config, const Json& json) {
-    internal::CheckType(key, json, FieldType::kObject);
-    Part read;
-    try {
-      SetFields(table, json, read);
-      if constexpr (requires { read.Validate(); }) read.Validate();
-    } catch (const Error& error) {
-      const bool begins_with_it = std::string_view(error.what()).starts_with(error.field() + ": ");
-      const std::string path = StrCat(key, ".", error.field());
-      throw Error(error.kind(), StrCat(begins_with_it ? key + "." : path + ": ", error.what()), path);
-    }
-    config.*part = std::move(read);
-  };
+  field.set = [part, &table, key](Config& config, const Json& json) { config.*part = ReadPart(table, key, json); };
   return field;
 }
 

@@ -87,17 +87,17 @@ PlatformInfo GetPlatformInfo() {
   return info;
 }
 
-Json ToJson(const PlatformInfo& platform) {
-  Json environment = Json::MakeObject();
-  for (const auto& [name, value] : platform.environment) environment.Set(name, value);
-  return Json::MakeObject({{"version", platform.version},
-                           {"cpu_name", platform.cpu_name},
-                           {"processors", platform.processors},
-                           {"total_memory_bytes", platform.total_memory_bytes},
-                           {"operating_system", platform.operating_system},
-                           {"compiler", platform.compiler},
-                           {"c_library", platform.c_library},
-                           {"environment", environment}});
+FieldTable<PlatformInfo> PlatformInfo::Fields() {
+  using Info = PlatformInfo;
+  const FieldOptions later = {.may_be_missing = true};
+  return {{"version", &Info::version},
+          {"cpu_name", &Info::cpu_name},
+          {"processors", &Info::processors, later},
+          {"total_memory_bytes", &Info::total_memory_bytes, later},
+          {"operating_system", &Info::operating_system, later},
+          {"compiler", &Info::compiler, later},
+          {"c_library", &Info::c_library, later},
+          {"environment", &Info::environment, later}};
 }
 
 int64_t PeakResidentBytes() {

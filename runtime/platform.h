@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -15,22 +15,22 @@ namespace CROSSTALK_PUBLIC crosstalk {
 const char* Version();
 
 struct PlatformInfo {
-  std::string version;           // Version()
-  std::string cpu_name;          // "AMD EPYC 9B45", "unknown" where the system does not tell
-  int processors;                // that this process may use: AvailableProcessors()
-  int64_t total_memory_bytes;    // physical
-  std::string operating_system;  // "Linux 6.1.0-18-amd64 x86_64"
-  std::string compiler;          // "g++ 12.2.0"
-  std::string c_library;         // "glibc 2.36"
+  std::string version;             // Version()
+  std::string cpu_name;            // "AMD EPYC 9B45", "unknown" where the system does not tell
+  int processors = 0;              // that this process may use: AvailableProcessors()
+  int64_t total_memory_bytes = 0;  // physical
+  std::string operating_system;    // "Linux 6.1.0-18-amd64 x86_64"
+  std::string compiler;            // "g++ 12.2.0"
+  std::string c_library;           // "glibc 2.36"
   // The variables that can change speed or bits: OMP_*, OPENBLAS_*, GOTO_*, GOMP_*, KMP_*, MKL_*, BLIS_*, HWY_*,
   // CROSSTALK_SIMD; and CROSSTALK_PACKAGES, in which tools/packaging/Containerfile says of what day the packages are.
   std::map<std::string, std::string> environment;
+
+  static FieldTable<PlatformInfo> Fields();
+  static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
 };
 
 PlatformInfo GetPlatformInfo();
-
-// The members under the same names, in the order above.
-Json ToJson(const PlatformInfo& platform);
 
 // The most physical memory that this process has held since it began.
 int64_t PeakResidentBytes();

@@ -31,6 +31,7 @@
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -110,6 +111,8 @@ struct SearchOptions {
 struct SearchAnswer {
   std::vector<int32_t> ids;  // what was written, with the end token where there is one
   double score = 0;          // normalised; of what is drawn too, at temperature 1
+
+  static FieldTable<SearchAnswer> Fields() { return {{"ids", &SearchAnswer::ids}, {"score", &SearchAnswer::score}}; }
 };
 
 // For each input its answers, best first, of equal scores the one that was finished first. There are fewer than

@@ -218,14 +218,6 @@ LayerMixing NotAnalysed(const AttentionModule& layer) {
   return mixing;
 }
 
-Json NumberOrNull(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
-
-Json NumbersOf(const std::vector<double>& values) {
-  Json list = Json::MakeArray();
-  for (const double value : values) list.Append(NumberOrNull(value));
-  return list;
-}
-
 }  // namespace
 
 std::vector<HeadProjectionTensor> StaticHeadProjections(const Module& model) {
@@ -324,46 +316,47 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
   return layers;
 }
 
-Json ToJson(const std::vector<LayerMixing>& layers) {
-  Json list = Json::MakeArray();
-  for (const LayerMixing& layer : layers) {
-    Json matrices = Json::MakeArray(), dynamic = Json::MakeArray();
-    for (const MixingMatrix& one : layer.matrices) {
-      matrices.Append(Json::MakeObject({{"name", one.name},
-                                        {"rows", one.analysis.rows},
-                                        {"columns", one.analysis.columns},
-                                        {"root_mean_square", NumberOrNull(one.analysis.root_mean_square)},
-                                        {"off_diagonal_share", NumberOrNull(one.analysis.off_diagonal_share)},
-                                        {"determinant", NumberOrNull(one.analysis.determinant)},
-                                        {"log_determinant", NumberOrNull(one.analysis.log_determinant)},
-                                        {"smallest_eigenvalue", NumberOrNull(one.analysis.smallest_eigenvalue)},
-                                        {"singular_values", NumbersOf(one.analysis.singular_values)}}));
-    }
-    for (const DynamicMixing& one : layer.dynamic) {
-      dynamic.Append(Json::MakeObject({{"name", one.name},
-                                       {"parameters", NumberOrNull(one.parameters)},
-                                       {"generated", NumberOrNull(one.generated)},
-                                       {"spread", NumberOrNull(one.spread)}}));
-    }
-    Json of_layer =
-        Json::MakeObject({{"layer", layer.layer}, {"matrices", std::move(matrices)}, {"dynamic", std::move(dynamic)}});
-    if (layer.differential) {
-      of_layer.Set("lambda", NumbersOf(layer.differential->lambda));
-      of_layer.Set("lambda_spread", NumbersOf(layer.differential->spread));
-    }
-    if (!layer.filters.empty()) {
-      Json filters = Json::MakeArray();
-      for (const HeadFilter& one : layer.filters) {
-        filters.Append(Json::MakeObject({{"name", one.name},
-                                         {"queries", one.values.size(0)},
-                                         {"keys", one.values.size(1)},
-                                         {"elsewhere", NumbersOf(one.elsewhere)}}));
-      }
-      of_layer.Set("filters", std::move(filters));
-    }
-    list.Append(std::move(of_layer));
-  }
-  return list;
+FieldTable<MatrixAnalysis> MatrixAnalysis::Fields() {
+  using A = MatrixAnalysis;
+  return {{"rows", &A::rows},
+          {"columns", &A::columns},
+          {"root_mean_square", &A::root_mean_square},
+          {"off_diagonal_share", &A::off_diagonal_share},
+          {"determinant", &A::determinant},
+          {"log_determinant", &A::log_determinant},
+          {"smallest_eigenvalue", &A::smallest_eigenvalue},
+          {"singular_values", &A::singular_values}};
+}
+
+FieldTable<MixingMatrix> MixingMatrix::Fields() {
+  return {{"name", &MixingMatrix::name}, {"analysis", &MixingMatrix::analysis, {.spread = true}}};
+}
+
+FieldTable<DynamicMixing> DynamicMixing::Fields() {
+  using D = DynamicMixing;
+  return {{"name", &D::name}, {"parameters", &D::parameters}, {"generated", &D::generated}, {"spread", &D::spread}};
+}
+
+FieldTable<DifferentialMixing> DifferentialMixing::Fields() {
+  using D = DifferentialMixing;
+  return {{"lambda", &D::lambda}, {"lambda_spread", &D::spread}};
+}
+
+FieldTable<HeadFilter> HeadFilter::Fields() {
+  using F = HeadFilter;
+  return {{"name", &F::name},
+          MakeComputedField<F>("queries", [](const F& one) { return one.values.size(0); }),
+          MakeComputedField<F>("keys", [](const F& one) { return one.values.size(1); }),
+          {"elsewhere", &F::elsewhere}};
+}
+
+FieldTable<LayerMixing> LayerMixing::Fields() {
+  using L = LayerMixing;
+  return {{"layer", &L::layer},
+          {"matrices", &L::matrices},
+          {"dynamic", &L::dynamic},
+          {"differential", &L::differential, {.only_if_set = true, .spread = true}},
+          {"filters", &L::filters, {.only_if_set = true}}};
 }
 
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "crosstalk/nn/module.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -39,6 +39,8 @@ struct MatrixAnalysis {
   std::optional<double> smallest_eigenvalue;  // the smallest |λ|
   std::vector<double> singular_values;        // descending
   bool left_out = false;                      // LAPACK was not asked, for it would take long
+
+  static FieldTable<MatrixAnalysis> Fields();
 };
 MatrixAnalysis Analyse(const Tensor& matrix);
 // Why Analyse gives no determinant, eigenvalue and singular values on this machine, or "".
@@ -49,6 +51,8 @@ struct MixingMatrix {
   std::string name;
   Tensor values;  // float64[rows, columns]
   MatrixAnalysis analysis;
+
+  static FieldTable<MixingMatrix> Fields();
 };
 
 // A dynamic projection of a layer: a matrix for each query or memory position, which P_Xl or a low-rank generator
@@ -61,6 +65,8 @@ struct DynamicMixing {
   std::optional<double> generated = {};  // root mean square of R
   Tensor mean = {};                      // R's mean, float64[rows, columns]
   std::optional<double> spread = {};     // √(mean of (R - R's mean)²): 0 where no token has a matrix of its own
+
+  static FieldTable<DynamicMixing> Fields();
 };
 
 // Differential attention: U_g = W_2g - λ_g·W_2g+1.
@@ -69,6 +75,8 @@ struct DifferentialMixing {
   // One for all heads; of tokens one for each value head, its mean over what was measured, and else none.
   std::vector<double> lambda = {};
   std::vector<double> spread = {};  // of tokens: λ's standard deviation over positions, for each value head
+
+  static FieldTable<DifferentialMixing> Fields();
 };
 
 // A convolution over queries and keys, which has a filter for each head.
@@ -78,6 +86,8 @@ struct HeadFilter {
   int64_t own_key = 0;  // the column of the key's own
   // Of each head 1 - θ²/Σθ², with θ at the own query and key: 0 as it begins, where nothing else is read.
   std::vector<double> elsewhere;
+
+  static FieldTable<HeadFilter> Fields();
 };
 
 struct LayerMixing {
@@ -90,6 +100,8 @@ struct LayerMixing {
   const MixingMatrix* Find(const std::string& name) const;  // null: none
   // Whether a part of it is a function of tokens, which only a forward pass shows.
   bool DependsOnTokens() const { return !dynamic.empty() || (differential && differential->of_tokens); }
+
+  static FieldTable<LayerMixing> Fields();
 };
 
 // Every attention layer whose heads are mixed, in the order of the parameters; a layer that several places share
@@ -102,10 +114,6 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes = kAll
 // `done` tells it when each layer that has such a part has been applied.
 void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
                           std::vector<LayerMixing>* layers);
-
-// {"layer", "matrices": [{"name", "rows", …}], "dynamic": [{"name", "parameters", "generated", "spread"}]} of each, and
-// where it has them "lambda", "lambda_spread" and "filters": [{"name", "queries", "keys", "elsewhere"}].
-Json ToJson(const std::vector<LayerMixing>& layers);
 
 // How much of what the heads of a model say crosses to other heads, and which head listens most: the opening of a
 // report. By the static head projections alone.

@@ -19,14 +19,13 @@
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr int kRecordFormat = 1;
 constexpr char kRecordName[] = "published.json";
 constexpr char kRecordConfigName[] = "published.config.json";
 constexpr char kRecordTensorsName[] = "published.safetensors";
@@ -116,33 +115,35 @@ bool IsWithin(const std::string& path, const std::string& folder) {
   return std::filesystem::equivalent(std::filesystem::path(path).parent_path(), folder, error);
 }
 
-Json RecordJson(const PublishedRecord& record, const std::vector<KeptFile>& files) {
-  Json tensors = Json::MakeArray(), names = Json::MakeArray(), metadata = Json::MakeObject();
-  for (const auto& tensor : record.tensors) {
-    tensors.Append(Json::MakeObject({{"name", tensor.name}, {"dtype", tensor.dtype}}));
+// published.json: what a PublishedRecord has beside its own files, and the names of the KeptFiles.
+struct RecordFile {
+  PublishedFormat format = PublishedFormat::kHuggingFace;
+  std::map<std::string, std::string> metadata;
+  std::vector<std::string> files;
+  std::vector<PublishedRecord::StoredTensor> tensors;
+
+  static FieldTable<RecordFile> Fields() {
+    return {MakeConstantField<RecordFile>("format", 1),
+            {"published_as", &RecordFile::format, {.may_be_missing = true}},
+            {"metadata", &RecordFile::metadata, {.may_have_nul = true}},
+            {"files", &RecordFile::files},
+            {"tensors", &RecordFile::tensors}};
   }
-  for (const KeptFile& file : files) names.Append(file.name);
-  for (const auto& [key, value] : record.metadata) metadata.Set(key, value);
-  return Json::MakeObject({{"format", kRecordFormat},
-                           {"published_as", Name(record.format)},
-                           {"metadata", std::move(metadata)},
-                           {"files", std::move(names)},
-                           {"tensors", std::move(tensors)}});
-}
+  static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
+};
 
 std::vector<CheckpointFile> CheckpointFilesOf(const PublishedModel& published, const Tokenizer* tokenizer,
                                               const TrainingConfig& training, const std::vector<KeptFile>& kept) {
-  const Json config = Json::MakeObject({{"format", kRunFormat},
-                                        {"version", Version()},
-                                        {"data_fingerprint", ""},
-                                        {"training", ToJson(training)},
-                                        {"model", published.model->config().ToJson()}});
+  const CheckpointConfig config = {
+      .training = training, .model = published.model->config().ToJson(), .fingerprint = ""};
   const PublishedRecord& record = published.record;
   const Model& model = *published.model;
+  RecordFile record_file = {record.format, record.metadata, {}, record.tensors};
+  for (const KeptFile& file : kept) record_file.files.push_back(file.name);
   std::vector<CheckpointFile> files = {
       {kModelName, [&model](FileWriter& file) { WriteSafetensors(file, ParameterTensors(model)); }},
-      BytesFile(kConfigName, config.DumpPretty()),
-      BytesFile(kRecordName, RecordJson(record, kept).DumpPretty()),
+      BytesFile(kConfigName, ToJson(config).DumpPretty()),
+      BytesFile(kRecordName, ToJson(record_file).DumpPretty()),
       BytesFile(kRecordConfigName, record.config_text),
       {kRecordTensorsName, [&record](FileWriter& file) { WriteSafetensors(file, record.without_effect); }},
   };
@@ -213,26 +214,14 @@ std::shared_ptr<ImportedFiles> ReadImportedFiles(const std::string& checkpoint) 
   const std::string path = path_of(kRecordName);
   if (KindOf(path) == PathKind::kNothing) return nullptr;
   const auto imported = std::make_shared<ImportedFiles>();
-  const Json json = ReadJsonFile(path);
-  const JsonReader reader(json, path);
-  if (reader.Int("format") != kRecordFormat) reader.FailAt("format", "is not ", kRecordFormat);
-  for (const Json& one : reader.Array("tensors")) {
-    const JsonReader tensor(one, path + ": tensors");
-    imported->record.tensors.push_back({tensor.String("name"), tensor.String("dtype")});
-  }
-  if (reader.Has("published_as")) {
-    imported->record.format =
-        ParseName<PublishedFormat>("published_as", reader.String("published_as"), ErrorKind::kData);
-  }
-  if (!reader.Value("metadata").is_object()) reader.FailAt("metadata", "must be an object");
-  for (const auto& [key, value] : reader.Value("metadata").AsObject()) {
-    imported->record.metadata.emplace(key, value.AsString());
-  }
-  for (const Json& name : reader.Array("files")) {
-    const std::string& plain = name.AsString();
-    const bool there = IsPlainName(plain) && KindOf(path_of(kKeptPrefix + plain)) != PathKind::kNothing;
-    if (!there) reader.FailAt("files", Quoted(plain), " is not there");
-    imported->files.push_back({plain, ReadFile(path_of(kKeptPrefix + plain))});
+  auto file = ReadRecord<RecordFile>(path);
+  imported->record.format = file.format;
+  imported->record.metadata = std::move(file.metadata);
+  imported->record.tensors = std::move(file.tensors);
+  for (const std::string& name : file.files) {
+    const bool there = IsPlainName(name) && KindOf(path_of(kKeptPrefix + name)) != PathKind::kNothing;
+    if (!there) Fail(ErrorKind::kData, path, ": files: ", Quoted(name), " is not there");
+    imported->files.push_back({name, ReadFile(path_of(kKeptPrefix + name))});
   }
   imported->record.config_text = ReadFile(path_of(kRecordConfigName));
   imported->record.without_effect = ReadSafetensors(path_of(kRecordTensorsName)).tensors;

@@ -14,6 +14,7 @@
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
+
 namespace {
 
 bool SameBytes(const Tensor& a, const Tensor& b) {

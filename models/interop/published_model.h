@@ -12,6 +12,7 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
@@ -24,6 +25,11 @@ struct PublishedRecord {
   struct StoredTensor {
     std::string name;
     std::string dtype;  // "F32", "F16", "BF16", "I64", "I32"
+
+    static FieldTable<StoredTensor> Fields() {
+      return {{"name", &StoredTensor::name, {.may_have_nul = true}}, {"dtype", &StoredTensor::dtype}};
+    }
+    static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
   };
   PublishedFormat format = PublishedFormat::kHuggingFace;
   std::string config_text;

@@ -9,6 +9,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr char kManifestName[] = "manifest.json";
 constexpr char kStepPrefix[] = "step-";
-constexpr int64_t kFormatVersion = 1;
 constexpr int64_t kMaxStep = 999'999'999'999;
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
 constexpr size_t kReadBytes = 1 << 20;
@@ -51,48 +51,41 @@ void CheckFileName(const std::string& name) {
 
 struct ManifestFile {
   std::string name;
-  uint64_t bytes;
+  uint64_t bytes = 0;
   std::string checksum;
+
+  static FieldTable<ManifestFile> Fields() {
+    return {{"name", &ManifestFile::name},
+            {"bytes", &ManifestFile::bytes, {.range = {0, 0x1p62}}},
+            {"checksum", &ManifestFile::checksum}};
+  }
 };
 
 struct Manifest {
-  int64_t step;
+  int64_t step = 0;
   std::optional<double> score;
   std::vector<ManifestFile> files;  // by name
+  // Of the manifest's own text with an empty string in its place, so that no bit of it can change unseen.
+  std::string checksum = {};
+
+  static FieldTable<Manifest> Fields() {
+    return {MakeConstantField<Manifest>("format", 1),
+            {"step", &Manifest::step, {.range = {0, kMaxStep}}},
+            {"score", &Manifest::score},
+            {"files", &Manifest::files},
+            {"checksum", &Manifest::checksum}};
+  }
 };
 
-// The manifest's own checksum is over its text with an empty string in that place, so that no bit of it can change
-// unseen.
-std::string ManifestText(const Manifest& manifest) {
-  Json::Array files;
-  for (const ManifestFile& file : manifest.files) {
-    files.push_back(Json::MakeObject({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}}));
-  }
-  Json json = Json::MakeObject({{"format", kFormatVersion},
-                                {"step", manifest.step},
-                                {"score", manifest.score ? Json(*manifest.score) : Json()},
-                                {"files", std::move(files)},
-                                {"checksum", ""}});
-  json.Set("checksum", ChecksumText(Crc64Of(json.DumpPretty())));
-  return json.DumpPretty();
+std::string ManifestText(Manifest manifest) {
+  manifest.checksum = "";
+  manifest.checksum = ChecksumText(Crc64Of(ToJson(manifest).DumpPretty()));
+  return ToJson(manifest).DumpPretty();
 }
 
 Manifest ReadManifest(const std::string& path) {
   const std::string text = ReadFile(path, kMaxManifestBytes);
-  const Json json = ParseJson(text, path);
-  const JsonReader reader(json, path);
-  if (reader.Int("format") != kFormatVersion) {
-    reader.FailAt("format", "is ", reader.Int("format"), ", but this program reads ", kFormatVersion);
-  }
-  Manifest manifest;
-  manifest.step = reader.Int("step", 0, kMaxStep);
-  if (!reader.Value("score").is_null()) manifest.score = reader.Double("score");
-  for (const Json& entry : reader.Array("files")) {
-    const JsonReader file(entry, path + ": files");
-    manifest.files.push_back({file.String("name"),
-                              static_cast<uint64_t>(file.Int("bytes", 0, std::numeric_limits<int64_t>::max())),
-                              file.String("checksum")});
-  }
+  Manifest manifest = FromJson<Manifest>(ParseJson(text, path), path);
   if (ManifestText(manifest) != text) {
     Fail(ErrorKind::kData, path, ": altered: its text does not have the checksum that stands in it");
   }

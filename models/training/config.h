@@ -127,6 +127,14 @@ Json ToJson(const TrainingConfig& config);
 // Error(kData) with `source` and the key for what is missing, unknown, of another type, out of range, or does not fit
 // the rest.
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
+template <>
+struct JsonForm<TrainingConfig> {
+  static constexpr FieldType kType = FieldType::kObject;
+  static Json Write(const TrainingConfig& config) { return ToJson(config); }
+  static TrainingConfig Read(const std::string& key, const Json& json, const FieldOptions&) {
+    return TrainingConfigFromJson(json, key);
+  }
+};
 
 // Sets the fields that its model, optimizer, schedule and objective do not read to their defaults.
 void ResetUnusedFields(TrainingConfig& config);

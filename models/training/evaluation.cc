@@ -56,81 +56,33 @@ EvaluationResult ResultOf(const std::vector<EvaluationSums>& shares) {
   return result;
 }
 
-void SetMetrics(Json& json, const std::vector<Metric>& metrics) {
-  for (const Metric& metric : metrics) json.Set(metric.name, std::isfinite(metric.value) ? Json(metric.value) : Json());
+FieldTable<RunEvaluation> RunEvaluation::Fields() {
+  using E = RunEvaluation;
+  using R = EvaluationResult;
+  return {{"step", &E::step, {.range = AtLeast(0)}},
+          {"metrics", Within(&E::result, &R::metrics)},
+          {"loss_lower_bound", Within(&E::baselines, &Baselines::entropy_bound)},
+          {"tokens", Within(&E::result, &R::tokens), {.range = {0, 0x1p62}}},
+          {"examples", Within(&E::result, &R::examples), {.range = {1, 0x1p62}}},
+          {"seconds", Within(&E::result, &R::seconds), {.range = {.low = 0}}},
+          {"constant_guess", Within(&E::baselines, &Baselines::constant_guess), {.only_if_set = true}}};
 }
 
-namespace {
-
-Json MetricsJson(const std::vector<Metric>& metrics) {
-  Json json = Json::MakeObject();
-  SetMetrics(json, metrics);
-  return json;
-}
-
-}  // namespace
-
-Json ToJson(const RunEvaluation& evaluation) {
+Json EvaluationMembers(const RunEvaluation& evaluation) {
   Json json = Json::MakeObject({{"step", evaluation.step}});
   SetMetrics(json, evaluation.result.metrics);
-  json.Set("loss_lower_bound", evaluation.baselines.entropy_bound ? Json(*evaluation.baselines.entropy_bound) : Json());
-  if (!evaluation.baselines.constant_guess.empty())
-    json.Set("constant_guess", MetricsJson(evaluation.baselines.constant_guess));
-  return json.Set("tokens", evaluation.result.tokens).Set("examples", evaluation.result.examples);
+  const Json all = ToJson(evaluation);
+  for (const char* key : {"loss_lower_bound", "constant_guess", "tokens", "examples"}) {
+    if (const Json* value = all.Find(key)) json.Set(key, *value);
+  }
+  return json;
 }
 
 Json EvaluationEvent(const RunEvaluation& evaluation) {
   Json json = Json::MakeObject({{"event", "eval"}});
-  const Json members = ToJson(evaluation);
+  const Json members = EvaluationMembers(evaluation);
   for (const auto& [key, value] : members.AsObject()) json.Set(key, value);
   return json.Set("seconds", evaluation.result.seconds);
-}
-
-// {"step", "metrics": {…}, "loss_lower_bound", "tokens", "examples", "seconds"}, and {"constant_guess": {…}} where
-// there is one.
-Json EvaluationState(const RunEvaluation& evaluation) {
-  Json state = Json::MakeObject(
-      {{"step", evaluation.step},
-       {"metrics", MetricsJson(evaluation.result.metrics)},
-       {"loss_lower_bound", evaluation.baselines.entropy_bound ? Json(*evaluation.baselines.entropy_bound) : Json()},
-       {"tokens", evaluation.result.tokens},
-       {"examples", evaluation.result.examples},
-       {"seconds", evaluation.result.seconds}});
-  if (!evaluation.baselines.constant_guess.empty())
-    state.Set("constant_guess", MetricsJson(evaluation.baselines.constant_guess));
-  return state;
-}
-
-RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step) {
-  const auto finite = [&](const char* key) {
-    const double value = reader.Double(key);
-    if (!std::isfinite(value)) reader.FailAt(key, "is not a finite number");
-    return value;
-  };
-  const auto metrics = [&](const char* key) {
-    const Json& object = reader.Value(key);
-    if (!object.is_object() || object.AsObject().empty()) reader.FailAt(key, "must be an object of numbers");
-    std::vector<Metric> list;
-    for (const auto& [name, value] : object.AsObject()) {
-      // Of tasks, all but the first, the score, may be undefined.
-      const bool undefined = value.is_null() && !list.empty();
-      if (!undefined && (!value.is_number() || !std::isfinite(value.AsDouble()))) {
-        reader.FailAt(key, Excerpt(name), " must be a number");
-      }
-      list.push_back({name, undefined ? std::numeric_limits<double>::quiet_NaN() : value.AsDouble()});
-    }
-    return list;
-  };
-  RunEvaluation evaluation;
-  evaluation.step = reader.Int("step", 0, step);
-  evaluation.result.metrics = metrics("metrics");
-  if (reader.Has("constant_guess")) evaluation.baselines.constant_guess = metrics("constant_guess");
-  if (!reader.Value("loss_lower_bound").is_null()) evaluation.baselines.entropy_bound = finite("loss_lower_bound");
-  evaluation.result.tokens = reader.Int("tokens", 0, INT64_MAX);
-  evaluation.result.examples = reader.Int("examples", 1, INT64_MAX);
-  evaluation.result.seconds = finite("seconds");
-  if (evaluation.result.seconds < 0) reader.FailAt("seconds", "is less than 0");
-  return evaluation;
 }
 
 namespace {

@@ -14,6 +14,7 @@
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -45,24 +46,21 @@ struct Baselines {
   std::vector<Metric> constant_guess = {};
 };
 
-// A held-out measure of a run. As JSON, each metric is a member under its name.
+// A held-out measure of a run, and a member of a checkpoint's state.json.
 struct RunEvaluation {
   int64_t step = 0;
   EvaluationResult result = {};
   Baselines baselines = {};
+
+  static FieldTable<RunEvaluation> Fields();
+  static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
 };
 
-// {"step", each metric, "loss_lower_bound", "constant_guess", "tokens", "examples"}, the guess, an object, where there
-// is one.
-Json ToJson(const RunEvaluation& evaluation);
+// As it is printed: {"step", each metric, "loss_lower_bound", "constant_guess", "tokens", "examples"}, the guess, an
+// object, where there is one.
+Json EvaluationMembers(const RunEvaluation& evaluation);
 // A line of metrics.jsonl: the same with {"event": "eval"} before and "seconds" after.
 Json EvaluationEvent(const RunEvaluation& evaluation);
-// A member of a checkpoint's state.json, and back. Error(kData) for what is not one of a run at `step`.
-Json EvaluationState(const RunEvaluation& evaluation);
-RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step);
-
-// Adds each metric under its name; one that is not defined is null.
-void SetMetrics(Json& json, const std::vector<Metric>& metrics);
 
 // HeldOut: what a run is measured on: text by the model's loss, tasks by its answers.
 

@@ -21,36 +21,25 @@ namespace crosstalk {
 
 namespace {
 
-// One process's part of a run: what its speed depends on, and its bits beside the configuration.
-Json SessionJson(int64_t step, Precision precision) {
-  Json session = Json::MakeObject({{"from_step", step},
-                                   {"version", Version()},
-                                   {"threads", NumThreads()},
-                                   {"simd_target", kernels::SimdTargetName()},
-                                   {"simd_bits", kernels::SimdBits()},
-                                   {"platform", ToJson(GetPlatformInfo())}});
-  if (precision == Precision::kBFloat16) session.Set("bfloat16_unit", kernels::BFloat16UnitName());
-  return session;
+RunSession SessionFrom(int64_t step, Precision precision) {
+  return {.from_step = step,
+          .version = Version(),
+          .threads = NumThreads(),
+          .simd_target = kernels::SimdTargetName(),
+          .simd_bits = kernels::SimdBits(),
+          .platform = GetPlatformInfo(),
+          .bfloat16_unit = precision == Precision::kBFloat16 ? kernels::BFloat16UnitName() : ""};
 }
-
-// Steps of a run that one session computed, up to the next one's.
-struct Stretch {
-  int64_t from_step = 0;  // the last step before it
-  std::string target;
-  std::string bits;  // empty where the session's version recorded none
-};
 
 // Of what the sessions computed, all that stands before `step`: a session that goes on from a step takes back what
 // earlier ones computed after it.
-std::vector<Stretch> StretchesBefore(int64_t step, const std::vector<Json>& sessions, const std::string& source) {
-  std::vector<Stretch> stretches;
+std::vector<RunSession> StretchesBefore(int64_t step, const std::vector<Json>& sessions, const std::string& source) {
+  std::vector<RunSession> stretches;
   const auto take_back = [&stretches](int64_t after) {
     while (!stretches.empty() && stretches.back().from_step >= after) stretches.pop_back();
   };
   for (const Json& session : sessions) {
-    const JsonReader fields(session, source);
-    Stretch stretch{fields.Int("from_step"), fields.String("simd_target"),
-                    fields.Has("simd_bits") ? fields.String("simd_bits") : ""};
+    RunSession stretch = FromJson<RunSession>(session, source);
     take_back(stretch.from_step);
     stretches.push_back(std::move(stretch));
   }
@@ -59,13 +48,13 @@ std::vector<Stretch> StretchesBefore(int64_t step, const std::vector<Json>& sess
 }
 
 // "steps 1 to 4 with SSE4" of each stretch whose bits are others.
-std::vector<std::string> RoundedOtherwise(const std::vector<Stretch>& stretches, int64_t step,
+std::vector<std::string> RoundedOtherwise(const std::vector<RunSession>& stretches, int64_t step,
                                           const std::string& bits) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < stretches.size(); ++i) {
-    if (stretches[i].bits.empty() || stretches[i].bits == bits) continue;
+    if (stretches[i].simd_bits.empty() || stretches[i].simd_bits == bits) continue;
     const int64_t end = i + 1 < stretches.size() ? stretches[i + 1].from_step : step;
-    texts.push_back(StrCat("steps ", stretches[i].from_step + 1, " to ", end, " with ", stretches[i].target));
+    texts.push_back(StrCat("steps ", stretches[i].from_step + 1, " to ", end, " with ", stretches[i].simd_target));
   }
   return texts;
 }
@@ -146,33 +135,33 @@ void TrainingRun::ReportContinuation() const {
 
 void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
-  Json session = SessionJson(step(), config_->optimization.precision);
-  if (ranks_) session.Set("ranks", ranks_->places());
-  std::string bits = session.At("simd_bits").AsString();
+  RunSession session = SessionFrom(step(), config_->optimization.precision);
+  if (ranks_) session.ranks = ranks_->places();
+  std::string bits = session.simd_bits;
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
     const std::vector<Json>& earlier = JsonReader(before, folder_.RunFile()).Array("sessions");
     for (const Json& one : earlier) sessions.Append(one);
-    const std::vector<Stretch> stretches = StretchesBefore(step(), earlier, folder_.RunFile() + ": sessions");
+    const std::vector<RunSession> stretches = StretchesBefore(step(), earlier, folder_.RunFile() + ": sessions");
     const std::vector<std::string> otherwise = RoundedOtherwise(stretches, step(), bits);
     if (!otherwise.empty()) {
       bits = "mixed";
-      observer_.Report(StrCat(
-          "note: this run computed ", Join(otherwise, ", "), " and goes on with ", session.At("simd_target").AsString(),
-          ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
+      observer_.Report(
+          StrCat("note: this run computed ", Join(otherwise, ", "), " and goes on with ", session.simd_target,
+                 ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
     }
   }
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->optimization.seed)).Set("attention", Name(config_->model.attention.kind));
   run.Set("implementation", AttentionImplementationText(*state_.model));
-  run.Set("threads", session.At("threads")).Set("simd_target", session.At("simd_target")).Set("simd_bits", bits);
-  run.Set("environment", session.At("platform").At("environment"));
+  run.Set("threads", session.threads).Set("simd_target", session.simd_target).Set("simd_bits", bits);
+  run.Set("environment", JsonForm<std::map<std::string, std::string>>::Write(session.platform.environment));
   run.Set("parameters", state_.model->NumParameters());
   run.Set("data", state_.data.description).Set("data_fingerprint", state_.data.fingerprint);
   run.Set("configuration", ToJson(*config_));
   if (state_.origin) run.Set("origin", ToJson(*state_.origin));
   run.Set("model", state_.model->config().ToJson());
-  run.Set("sessions", sessions.Append(session));
+  run.Set("sessions", sessions.Append(ToJson(session)));
   WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
 }
 
@@ -218,14 +207,11 @@ void TrainingRun::SaveCheckpoint() {
     Fail(ErrorKind::kNumerical, "after step ", step(), ", ", value,
          ": no checkpoint is made of it, the last one stands. Try a smaller ", FieldName{"learning_rate"}, ".");
   }
-  Json config = Json::MakeObject({{"format", kRunFormat},
-                                  {"version", Version()},
-                                  {"data_fingerprint", state_.data.fingerprint},
-                                  {"training", ToJson(*config_)},
-                                  {"model", state_.model->config().ToJson()}});
-  if (state_.origin) config.Set("origin", ToJson(*state_.origin));
-  const Json state = Json::MakeObject(
-      {{"step", step()}, {"evaluation", state_.last_evaluation ? EvaluationState(*state_.last_evaluation) : Json()}});
+  const CheckpointConfig config = {.training = *config_,
+                                   .model = state_.model->config().ToJson(),
+                                   .fingerprint = state_.data.fingerprint,
+                                   .origin = state_.origin};
+  const CheckpointState state = {step(), state_.last_evaluation};
   const auto write_optimizer = [this](FileWriter& file) {
     if (ranks_) {
       ranks_->WriteOptimizerState(state_.optimizer->State(), file);
@@ -236,8 +222,8 @@ void TrainingRun::SaveCheckpoint() {
   const std::vector<CheckpointFile> files = {
       {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*state_.model)); }},
       {kOptimizerName, write_optimizer},
-      BytesFile(kConfigName, config.DumpPretty()),
-      BytesFile(kStateName, state.DumpPretty()),
+      BytesFile(kConfigName, ToJson(config).DumpPretty()),
+      BytesFile(kStateName, ToJson(state).DumpPretty()),
       BytesFile(state_.data.tokenizer->FileName(), state_.data.tokenizer->FileContents()),
   };
   lock_->CheckHeld();

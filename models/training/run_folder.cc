@@ -53,6 +53,19 @@ std::string UnusedPath(const std::string& prefix) {
 
 }  // namespace
 
+FieldTable<RunSession> RunSession::Fields() {
+  using S = RunSession;
+  const FieldOptions later = {.may_be_missing = true};
+  return {{"from_step", &S::from_step},
+          {"version", &S::version, later},
+          {"threads", &S::threads, later},
+          {"simd_target", &S::simd_target},
+          {"simd_bits", &S::simd_bits, later},
+          {"platform", &S::platform, later},
+          {"bfloat16_unit", &S::bfloat16_unit, {.only_if_set = true}},
+          {"ranks", &S::ranks, {.only_if_set = true}}};
+}
+
 MetricsLog::MetricsLog(const std::string& path, int64_t step, Evaluated evaluated) : path_(path) {
   if (KindOf(path) != PathKind::kNothing) {
     const std::string text = ReadFile(path);

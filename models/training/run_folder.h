@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -49,6 +51,21 @@ class MetricsLog {
 
 // The lines of a file, whole ones only. Error(kData) with the line's number for one that is not JSON.
 std::vector<Json> ReadMetrics(const std::string& path);
+
+// One process's part of a run, as run.json keeps it: what its speed depends on, and its bits beside the configuration.
+struct RunSession {
+  int64_t from_step = 0;  // the last step before it
+  std::string version;
+  int threads = 0;
+  std::string simd_target;
+  std::string simd_bits;  // empty where the session's version recorded none
+  PlatformInfo platform;
+  std::string bfloat16_unit = "";  // where it computed in bfloat16
+  Json ranks = {};                 // where there were several: the place of each
+
+  static FieldTable<RunSession> Fields();
+  static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
+};
 
 // Of run.json, and of a checkpoint's config.json and state.json.
 inline constexpr int kRunFormat = 2;

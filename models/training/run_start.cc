@@ -144,7 +144,7 @@ std::optional<Trained> RunStarter::FindOrigin() {
   std::optional<Origin> before;
   if (begun) {
     const Json run = folder_.ReadRunFile();
-    if (const Json* json = run.Find("origin")) before = OriginFromJson(*json, folder_.RunFile() + ": origin");
+    if (const Json* json = run.Find("origin")) before = FromJson<Origin>(*json, folder_.RunFile() + ": origin");
   }
   if (state_.checkpoint) {
     const CheckpointConfig there = ReadCheckpointConfig(*state_.checkpoint);
@@ -263,14 +263,12 @@ void RunStarter::MakeOptimizers(StateTransfer transfer, std::vector<NamedTensor>
 
 void RunStarter::LoadCheckpoint(const Checkpoint& checkpoint) {
   const std::string path = checkpoint.FilePath(kStateName);
-  const Json state = ReadJsonFile(path);
-  const JsonReader reader(state, path);
-  if (reader.Int("step") != checkpoint.step || state_.optimizer->step() != checkpoint.step) {
-    Fail(ErrorKind::kData, path, ": step ", reader.Int("step"), ", but the optimizer's is ", state_.optimizer->step(),
+  const auto state = ReadRecord<CheckpointState>(path);
+  if (state.step != checkpoint.step || state_.optimizer->step() != checkpoint.step) {
+    Fail(ErrorKind::kData, path, ": step ", state.step, ", but the optimizer's is ", state_.optimizer->step(),
          " and the checkpoint's ", checkpoint.step);
   }
-  if (!reader.Value("evaluation").is_null())
-    state_.last_evaluation = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
+  state_.last_evaluation = state.evaluation;
   state_.steps_before = folder_.HasRunFile() ? ReadRunConfig(folder_).optimization.steps
                                              : ReadCheckpointConfig(checkpoint).training.optimization.steps;
 }

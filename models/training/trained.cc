@@ -143,18 +143,11 @@ constexpr char kField[] = "init_from";
 
 }  // namespace
 
-Json ToJson(const Origin& origin) {
-  Json json = Json::MakeObject({{"checkpoint", origin.checkpoint}, {"step", origin.step}, {"weights", origin.weights}});
-  if (!origin.optimizer_state.empty()) json.Set("optimizer_state", origin.optimizer_state);
-  return json;
-}
-
-Origin OriginFromJson(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  Origin origin{reader.String("checkpoint"), reader.Int("step"), reader.String("weights"),
-                reader.Has("optimizer_state") ? reader.String("optimizer_state") : ""};
-  reader.RejectUnread();
-  return origin;
+FieldTable<Origin> Origin::Fields() {
+  return {{"checkpoint", &Origin::checkpoint},
+          {"step", &Origin::step},
+          {"weights", &Origin::weights},
+          {"optimizer_state", &Origin::optimizer_state, {.only_if_set = true}}};
 }
 
 Origin OriginOf(const Trained& origin, OptimizerStart start) {
@@ -295,20 +288,24 @@ ModelOfOrigin LoadModelOf(const Trained& origin, const ModelConfig& model, uint6
   return loaded;
 }
 
+FieldTable<CheckpointConfig> CheckpointConfig::Fields() {
+  using Config = CheckpointConfig;
+  return {MakeConstantField<Config>("format", kRunFormat),
+          {"version", &Config::version},
+          {"data_fingerprint", &Config::fingerprint},
+          {"training", &Config::training},
+          {"model", &Config::model},
+          {"origin", &Config::origin, {.only_if_set = true}}};
+}
+
+void CheckpointConfig::Validate() const {
+  const bool begins_with_one = !training.optimization.init_from.empty();
+  CROSSTALK_CHECK_FIELD(origin || !begins_with_one, "origin", "is missing");
+  CROSSTALK_CHECK_FIELD(!origin || begins_with_one, "origin", "is not a key that is known here");
+}
+
 CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
-  const std::string path = checkpoint.FilePath(kConfigName);
-  const Json json = ReadJsonFile(path);
-  const JsonReader reader(json, path);
-  if (reader.Int("format") != kRunFormat)
-    reader.FailAt("format", "is not ", kRunFormat, ": written by another version");
-  reader.String("version");
-  CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
-                          reader.String("data_fingerprint"), std::nullopt};
-  if (!config.training.optimization.init_from.empty()) {
-    config.origin = OriginFromJson(reader.Value("origin"), path + ": origin");
-  }
-  reader.RejectUnread();
-  return config;
+  return ReadRecord<CheckpointConfig>(checkpoint.FilePath(kConfigName));
 }
 
 std::string TokenizerPath(const Checkpoint& checkpoint) {

@@ -11,10 +11,13 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -89,10 +92,9 @@ struct Origin {
 
   // Two origins with the same one give a run the same bits.
   std::string checksums() const { return weights + optimizer_state; }
+
+  static FieldTable<Origin> Fields();
 };
-Json ToJson(const Origin& origin);
-// Error(kData) with `source`.
-Origin OriginFromJson(const Json& json, const std::string& source);
 
 // The record of what was read with LoadOrigin: kCarried: of the optimizer's state too.
 Origin OriginOf(const Trained& origin, OptimizerStart start);
@@ -138,14 +140,32 @@ inline constexpr char kOptimizerName[] = "optimizer.safetensors";
 inline constexpr char kConfigName[] = "config.json";
 inline constexpr char kStateName[] = "state.json";
 
-// The members of a checkpoint's config.json, checked.
+// A checkpoint's config.json.
 struct CheckpointConfig {
   TrainingConfig training;
   Json model;
-  std::string fingerprint;
-  std::optional<Origin> origin;  // where training.init_from names one
+  std::string fingerprint;            // of the data; empty: the model is an imported one
+  std::optional<Origin> origin = {};  // where training.init_from names one
+  std::string version = Version();
+
+  static FieldTable<CheckpointConfig> Fields();
+  void Validate() const;
 };
 CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint);
+
+// Its state.json.
+struct CheckpointState {
+  int64_t step = 0;
+  std::optional<RunEvaluation> evaluation = {};  // the newest one
+
+  static FieldTable<CheckpointState> Fields() {
+    return {{"step", &CheckpointState::step}, {"evaluation", &CheckpointState::evaluation}};
+  }
+  void Validate() const {
+    CROSSTALK_CHECK_FIELD(!evaluation || evaluation->step <= step, "evaluation.step", "is more than ", step);
+  }
+  static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
+};
 
 // The path of the tokenizer in a checkpoint. Error(kData) if it has none.
 std::string TokenizerPath(const Checkpoint& checkpoint);

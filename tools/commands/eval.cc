@@ -104,7 +104,7 @@ int Eval(const EvalSettings& settings, RankGroup* ranks) {
                           : measured.held_out->Evaluate(*trained.model, {.progress = show});
   evaluation.baselines = measured.held_out->FindBaselines({});
   if (settings.json) {
-    PrintResult(ToJson(evaluation).Set("checkpoint", trained.checkpoint).Set("data", measured.data));
+    PrintResult(EvaluationMembers(evaluation).Set("checkpoint", trained.checkpoint).Set("data", measured.data));
     return 0;
   }
   PrintResult(StrCat(EvaluationText(evaluation), "\n", trained.checkpoint, " (step ", trained.step, ")\n",

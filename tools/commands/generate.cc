@@ -131,12 +131,10 @@ class Answers {
 
   void Put(size_t input, const std::optional<GenerateInput>& text, const SearchAnswer& answer) {
     if (json_) {
-      Json ids = Json::MakeArray();
-      for (const int32_t id : answer.ids) ids.Append(id);
       const std::optional<std::string> words = Words(text, answer);
       PrintResult(Json::MakeObject({{"input", static_cast<int64_t>(input)},
-                                    {"ids", std::move(ids)},
-                                    {"text", words ? Json(*words) : Json()},
+                                    {"ids", ToJson(answer.ids)},
+                                    {"text", ToJson(words)},
                                     {"score", answer.score}}));
       return;
     }

@@ -149,32 +149,27 @@ class Story {
   std::string text_;
 };
 
-Json ScoreJson(const std::optional<RunScore>& score) {
-  return score ? Json::MakeObject({{"step", score->step}, {"value", score->value}}) : Json();
-}
-
 Json StoryJson(const RunRecord& run) {
-  Json events = Json::MakeArray(), missing = Json::MakeArray();
+  Json events = Json::MakeArray();
   for (const RunEvent& event : run.Events()) {
     events.Append(Json::MakeObject(
         {{"event", event.kind == RunEvent::Kind::kResumed ? "resumed" : "continued"}, {"step", event.step}}));
   }
-  for (const std::string& one : run.missing) missing.Append(one);
   Json last = Json::MakeObject();
   for (const Series& measure : run.held_out) last.Set(measure.name, measure.y.back());
   return Json::MakeObject({{"run", run.folder},
                            {"finished", run.finished},
                            {"step", run.step},
                            {"steps", run.config ? Json(run.config->optimization.steps) : Json()},
-                           {"parameters", run.Parameters() ? Json(*run.Parameters()) : Json()},
+                           {"parameters", ToJson(run.Parameters())},
                            {"measure", run.held_out.empty() ? Json() : Json(run.held_out[0].name)},
-                           {"best", ScoreJson(run.Best())},
-                           {"last", ScoreJson(run.Last())},
+                           {"best", ToJson(run.Best())},
+                           {"last", ToJson(run.Last())},
                            {"held_out", last},
                            {"events", events},
                            {"seconds", run.seconds},
-                           {"missing", missing},
-                           {"configuration", run.config ? ToJson(*run.config) : Json()}});
+                           {"missing", ToJson(run.missing)},
+                           {"configuration", ToJson(run.config)}});
 }
 
 int Show(const ShowSettings& settings) {

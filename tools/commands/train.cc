@@ -97,12 +97,12 @@ std::optional<Checkpoint> ResumedCheckpoint(const ResumeOptions& resume, const s
 void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const TrainingSummary& summary) {
   const std::string& path = run.folder().path();
   if (settings.json) {
-    PrintResult(
-        Json::MakeObject({{"run", path},
-                          {"finished", summary.end == TrainingSummary::End::kFinished},
-                          {"step", summary.step},
-                          {"parameters", summary.parameters},
-                          {"evaluation", summary.last_evaluation ? ToJson(*summary.last_evaluation) : Json()}}));
+    PrintResult(Json::MakeObject(
+        {{"run", path},
+         {"finished", summary.end == TrainingSummary::End::kFinished},
+         {"step", summary.step},
+         {"parameters", summary.parameters},
+         {"evaluation", summary.last_evaluation ? EvaluationMembers(*summary.last_evaluation) : Json()}}));
   }
   if (summary.end == TrainingSummary::End::kStopped) {
     PrintMessage("interrupted after step ", summary.step, "; a checkpoint is saved in ", path,

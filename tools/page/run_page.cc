@@ -156,7 +156,8 @@ std::string SessionsTable(const RunRecord& run) {
   for (size_t i = 0; i < run.sessions.size(); ++i) {
     const RunSession& one = run.sessions[i];
     rows.push_back({CountText(one.from_step), i == 0 && one.from_step == 0 ? "began" : "resumed",
-                    one.threads > 0 ? CountText(one.threads) : "", one.simd_target, one.processor, one.version});
+                    one.threads > 0 ? CountText(one.threads) : "", one.simd_target, one.platform.cpu_name,
+                    one.version});
   }
   std::string html = HtmlTable({"after step", "", "threads", "SIMD", "processor", "version"}, rows,
                                {.caption = "Sessions: each is a process that trained", .changed = {}});

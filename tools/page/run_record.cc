@@ -123,16 +123,7 @@ void ReadSessions(RunRecord& record) {
   const Json* sessions = record.run.Find("sessions");
   if (sessions == nullptr || !sessions->is_array()) return;
   for (const Json& one : sessions->AsArray()) {
-    if (!one.is_object()) continue;
-    RunSession session;
-    session.from_step = IntOr(one, "from_step", 0);
-    session.version = StringOr(one, "version", "");
-    session.simd_target = StringOr(one, "simd_target", "");
-    session.threads = IntOr(one, "threads", 0);
-    if (const Json* platform = one.Find("platform"); platform != nullptr && platform->is_object()) {
-      session.processor = StringOr(*platform, "cpu_name", "");
-    }
-    record.sessions.push_back(std::move(session));
+    if (one.is_object()) record.sessions.push_back(WhatFits<RunSession>(one));
   }
 }
 

@@ -9,17 +9,11 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
 #include "tools/page/axis.h"
 
 namespace crosstalk {
-
-// One process's part of a run.
-struct RunSession {
-  int64_t from_step = 0;  // the last step before it
-  std::string version, simd_target, processor;
-  int64_t threads = 0;
-};
 
 // Where something happened that a curve may show.
 struct RunEvent {
@@ -32,6 +26,8 @@ struct RunEvent {
 struct RunScore {
   int64_t step = 0;
   double value = 0;
+
+  static FieldTable<RunScore> Fields() { return {{"step", &RunScore::step}, {"value", &RunScore::value}}; }
 };
 
 struct RunRecord {

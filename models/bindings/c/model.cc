@@ -63,8 +63,6 @@ void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given
 }  // namespace
 
 Json ModelObject::Describe() const {
-  Json said = Json::MakeArray();
-  for (const std::string& remark : remarks) said.Append(remark);
   return Json::MakeObject({{"description", model->Describe()},
                            {"source", source},
                            {"dtype", crosstalk::Name(model->dtype())},
@@ -72,7 +70,7 @@ Json ModelObject::Describe() const {
                            {"implementation", AttentionImplementationText(*model)},
                            {"parameters", model->NumParameters()},
                            {"tokenizer", tokenizer != nullptr ? Json(tokenizer->kind()) : Json()},
-                           {"remarks", std::move(said)},
+                           {"remarks", ToJson(remarks)},
                            {"configuration", model->config().ToJson()}});
 }
 
@@ -216,20 +214,6 @@ std::vector<SearchInput> RowsOf(const std::vector<NamedTensor>& tensors, int64_t
   return rows;
 }
 
-Json AnswersJson(const std::vector<std::vector<SearchAnswer>>& found) {
-  Json rows = Json::MakeArray();
-  for (const std::vector<SearchAnswer>& answers : found) {
-    Json row = Json::MakeArray();
-    for (const SearchAnswer& answer : answers) {
-      Json ids = Json::MakeArray();
-      for (const int32_t id : answer.ids) ids.Append(id);
-      row.Append(Json::MakeObject({{"ids", std::move(ids)}, {"score", answer.score}}));
-    }
-    rows.Append(std::move(row));
-  }
-  return rows;
-}
-
 std::vector<int32_t> IdsOf(const Tensor& tensor) {
   Batch batch;
   batch.Add("ids", tensor);
@@ -270,7 +254,7 @@ ct_status ct_model_search(const ct_model* model, const ct_tensors* inputs, const
     CROSSTALK_CHECK(decoder != nullptr, object->model->Describe(), ", writes no tokens");
     const crosstalk::SearchOptions search = ReadGiven(RowFields(), options).Over({});
     const auto rows = RowsOf(TensorsOf(inputs, "inputs"), decoder->config().vocabulary);
-    GiveText(AnswersJson(crosstalk::Search(*object->model, rows, search)).Dump(), json);
+    GiveText(ToJson(crosstalk::Search(*object->model, rows, search)).Dump(), json);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "crosstalk/models/training/trained.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -20,9 +21,9 @@ TEST(EvaluationTest, AStateIsReadBack) {
   evaluation.result.metrics = {{"ln_ppl", 2.5}};
   evaluation.result.tokens = 100;
   evaluation.result.examples = 4;
-  const Json state = EvaluationState(evaluation);
-  EXPECT_EQ(EvaluationState(EvaluationFromState(JsonReader(state, "state.json"), 7)), state);
-  EXPECT_EQ(Keys(ToJson(evaluation)),
+  const Json state = ToJson(evaluation);
+  EXPECT_EQ(ToJson(FromJson<RunEvaluation>(state, "state.json")), state);
+  EXPECT_EQ(Keys(EvaluationMembers(evaluation)),
             (std::vector<std::string>{"step", "ln_ppl", "loss_lower_bound", "tokens", "examples"}));
 }
 
@@ -31,10 +32,10 @@ TEST(EvaluationTest, AConstantGuessIsKeptWhereThereIsOne) {
   evaluation.result.metrics = {{"ln_ppl", 2.5}, {"masked_accuracy", 0.25}};
   evaluation.result.tokens = evaluation.result.examples = 4;
   evaluation.baselines.constant_guess = {{"masked_accuracy", 0.125}};
-  const Json state = EvaluationState(evaluation);
-  EXPECT_EQ(EvaluationState(EvaluationFromState(JsonReader(state, "state.json"), 0)), state);
-  EXPECT_EQ(ToJson(evaluation).At("constant_guess").At("masked_accuracy").AsDouble(), 0.125);
-  EXPECT_EQ(ToJson(evaluation).At("masked_accuracy").AsDouble(), 0.25);
+  const Json state = ToJson(evaluation);
+  EXPECT_EQ(ToJson(FromJson<RunEvaluation>(state, "state.json")), state);
+  EXPECT_EQ(EvaluationMembers(evaluation).At("constant_guess").At("masked_accuracy").AsDouble(), 0.125);
+  EXPECT_EQ(EvaluationMembers(evaluation).At("masked_accuracy").AsDouble(), 0.25);
 }
 
 TEST(EvaluationTest, WhatIsUndefinedIsNullAndStaysSo) {
@@ -42,12 +43,12 @@ TEST(EvaluationTest, WhatIsUndefinedIsNullAndStaysSo) {
   evaluation.result.metrics = {{"score", 0}, {"sts-b_pearson", std::nan("")}};
   evaluation.result.examples = 4;
   evaluation.baselines.constant_guess = evaluation.result.metrics;
-  const Json state = EvaluationState(evaluation);
+  const Json state = ToJson(evaluation);
   EXPECT_TRUE(state.At("metrics").At("sts-b_pearson").is_null());
-  const RunEvaluation again = EvaluationFromState(JsonReader(state, "state.json"), 0);
-  EXPECT_EQ(EvaluationState(again), state);
+  const RunEvaluation again = FromJson<RunEvaluation>(state, "state.json");
+  EXPECT_EQ(ToJson(again), state);
   EXPECT_TRUE(std::isnan(again.result.metrics[1].value));
-  EXPECT_TRUE(ToJson(again).At("constant_guess").At("sts-b_pearson").is_null());
+  EXPECT_TRUE(EvaluationMembers(again).At("constant_guess").At("sts-b_pearson").is_null());
 }
 
 TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
@@ -66,9 +67,9 @@ TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
                                                        {"loss_lower_bound", "\"low\""},
                                                        {"constant_guess", R"({"masked_accuracy": "low"})"}};
   for (const auto& [key, value] : cases) {
-    const Json state = Json(good).Set(key, ParseJson(value, "value"));
-    testing::ExpectError([&] { EvaluationFromState(JsonReader(state, "state.json"), 7); }, ErrorKind::kData,
-                         {std::string("state.json: ") + key});
+    const Json state = Json::MakeObject({{"step", 7}, {"evaluation", Json(good).Set(key, ParseJson(value, "value"))}});
+    testing::ExpectError([&] { FromJson<CheckpointState>(state, "state.json"); }, ErrorKind::kData,
+                         {std::string("state.json: evaluation.") + key});
   }
 }
 
