@@ -80,6 +80,21 @@ TEST(RecordTest, ErrorsNameTheFileAndThePathOfTheField) {
   EXPECT_EQ(FromJson<Place>(more, "place").threads, 2);
 }
 
+TEST(RecordTest, OfADamagedOneTheMembersThatFitAreTaken) {
+  const Place place = WhatFits<Place>(ParseJson(R"({"host": "a", "threads": "many", "more": 1})", "test"));
+  EXPECT_EQ(place.host, "a");
+  EXPECT_EQ(place.threads, 1);
+  EXPECT_EQ(WhatFits<Place>(Json()).host, "here");
+}
+
+TEST(RecordTest, OnlyTextsThatMayHaveANulHaveOne) {
+  const std::string nul("a\0b", 3);
+  const Json json = Json::MakeObject({{"host", nul}, {"threads", 1}});
+  testing::ExpectError([&] { FromJson<Place>(json, "place"); }, ErrorKind::kData, {"place: host: ", "NUL"});
+  const FieldTable<Place> table = {{"host", &Place::host, {.may_have_nul = true}}, {"threads", &Place::threads}};
+  EXPECT_EQ(FieldsFromJson(table, json, "place").host, nul);
+}
+
 TEST(RecordTest, MembersThatAreSpreadStandAmongTheOthers) {
   struct Event {
     int64_t step = 1;
