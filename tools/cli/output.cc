@@ -249,6 +249,16 @@ std::string MarkdownTable(const TextTable& table) {
   return text;
 }
 
+std::string CsvLine(const std::vector<Json>& cells) {
+  std::vector<std::string> texts;
+  for (const Json& cell : cells) {
+    std::string text = cell.is_null() ? "" : cell.is_string() ? cell.AsString() : cell.Dump();
+    const bool plain = text.find_first_of(",\"\n") == std::string::npos;
+    texts.push_back(plain ? std::move(text) : "\"" + Join(Split(text, '"'), "\"\"") + "\"");
+  }
+  return Join(texts, ",") + "\n";
+}
+
 std::string EscapeMarkdown(std::string_view text) {
   constexpr std::string_view kMarks = "\\`*[]|";
   std::string escaped;

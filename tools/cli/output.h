@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,16 +78,96 @@ std::string BytesText(int64_t bytes);
 // 'a word' as a shell reads it back, whatever stands in it.
 std::string ShellQuoted(const std::string& word);
 
-// A table of texts, which files and pages show each in its way.
+// Tables: a list of columns over rows of any type, printed for programs as CSV or JSON, and for people as Markdown or
+// HTML (page/page.h). A new column is one line in its list:
+//
+//   const Columns<RowPlan> columns = {{"cells", "cells", &RowPlan::cells},
+//                                     {"memory_bytes", "memory", Shown(BytesText, &RowPlan::memory_bytes)}};
+//   MarkdownTable(TextOf(columns, plan.rows));  JsonOf(columns, plan.rows);
 
-// A header, and rows of as many cells.
+// What stands in a row's column: JSON for programs, null where it is missing, and a text for people.
+struct TableValue {
+  Json json;
+  std::string text;
+
+  TableValue() = default;
+  TableValue(Json json, std::string text = "") : json(std::move(json)), text(std::move(text)) {}
+  TableValue(const std::string& text) : TableValue(text, text) {}
+  TableValue(int64_t count) : TableValue(count, StrCat(count)) {}
+};
+template <typename T, typename Format>
+TableValue ValueOf(const std::optional<T>& value, const Format& format) {
+  return value ? TableValue(*value, format(*value)) : TableValue();
+}
+// Of a member, or what else can be called with a row: a number, or none.
+template <typename Format, typename Member>
+auto Shown(Format format, Member member) {
+  return [=](const auto& row) { return ValueOf(std::optional(std::invoke(member, row)), format); };
+}
+
+enum class ForPrograms { kAll, kCsv, kJson };
+
+template <typename Row>
+struct Column {
+  std::string key;      // for programs; empty: only people see it
+  std::string heading;  // for people; empty: only programs see it
+  std::function<TableValue(const Row&)> value;
+  ForPrograms programs = ForPrograms::kAll;
+};
+template <typename Row>
+using Columns = std::vector<Column<Row>>;
+
+// What people see: a header, and rows of as many cells, which are plain text.
 struct TextTable {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
 };
-
-// The cells are plain text.
 std::string MarkdownTable(const TextTable& table);
+
+// A line of CSV, whose cells are quoted where they have to be. A number has as many digits as tell it from all others.
+std::string CsvLine(const std::vector<Json>& cells);
+
+template <typename Row>
+TextTable TextOf(const Columns<Row>& columns, const std::vector<Row>& rows) {
+  TextTable table;
+  table.rows.resize(rows.size());
+  for (const Column<Row>& column : columns) {
+    if (column.heading.empty()) continue;
+    table.header.push_back(column.heading);
+    for (size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(column.value(rows[i]).text);
+  }
+  return table;
+}
+
+// {KEY: value, …} of a row, and the list of all rows.
+template <typename Row>
+Json JsonOf(const Columns<Row>& columns, const Row& row) {
+  Json json = Json::MakeObject();
+  for (const Column<Row>& column : columns) {
+    if (!column.key.empty() && column.programs != ForPrograms::kCsv) json.Set(column.key, column.value(row).json);
+  }
+  return json;
+}
+template <typename Row>
+Json JsonOf(const Columns<Row>& columns, const std::vector<Row>& rows) {
+  Json list = Json::MakeArray();
+  for (const Row& row : rows) list.Append(JsonOf(columns, row));
+  return list;
+}
+
+template <typename Row>
+std::string CsvOf(const Columns<Row>& columns, const std::vector<Row>& rows) {
+  const auto line = [&](const auto& cell) {
+    std::vector<Json> cells;
+    for (const Column<Row>& column : columns) {
+      if (!column.key.empty() && column.programs != ForPrograms::kJson) cells.push_back(cell(column));
+    }
+    return CsvLine(cells);
+  };
+  std::string text = line([](const Column<Row>& column) -> Json { return column.key; });
+  for (const Row& row : rows) text += line([&](const Column<Row>& column) { return column.value(row).json; });
+  return text;
+}
 
 // Plain text as it stands in a line of Markdown: what Markdown or the HTML within it would read as its own is escaped,
 // and line ends are spaces.

@@ -1,10 +1,12 @@
 #include "tools/cli/training.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,11 @@
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {
@@ -176,6 +181,78 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   line("a step", config->optimization.batch, " examples of ", ObjectiveOf(*config).describe(config->objective));
   PrintResult(text);
   return 0;
+}
+
+TrainingSummary GoOnWith(PlannedRun planned, const StopSignals& signals, RankGroup* ranks, const RunCalls& calls) {
+  Progress progress(calls.plain_interval);
+  const TrainingObserver observer = MakeTrainingObserver(progress, signals, planned.config->optimization.steps);
+  ResumeOptions resume;
+  resume.from = ResumeOptions::From::kNewest;
+  TrainingRun run = planned.lock != nullptr
+                        ? TrainingRun(planned.config, std::move(planned.lock), resume, observer, ranks)
+                        : TrainingRun(planned.config, planned.folder, resume, observer, ranks);
+  if (calls.begun) calls.begun(run);
+  TrainingSummary summary = run.Train();
+  if (calls.finished && summary.end == TrainingSummary::End::kFinished) calls.finished(run, summary);
+  return summary;
+}
+
+int GoOnWithAll(std::vector<PlannedRun> runs, const std::string& resumes, const StopSignals& signals, RankGroup* ranks,
+                const RunCalls& calls) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].title.empty()) PrintPlace(i, runs.size(), runs[i].title);
+    const TrainingSummary summary = GoOnWith(std::move(runs[i]), signals, ranks, calls);
+    if (summary.end == TrainingSummary::End::kFinished) continue;
+    PrintMessage("interrupted after step ", summary.step, "; ", resumes);
+    return 128 + signals.Received();
+  }
+  return 0;
+}
+
+void PrintPlace(size_t index, size_t count, const std::string& title) {
+  PrintMessage(Bold(StrCat("[", index + 1, "/", count, "] ", title)));
+}
+
+constexpr std::string_view kSeedPrefix = "seed-";
+
+std::string SeedFolder(const std::string& folder, uint64_t seed) { return StrCat(folder, "/", kSeedPrefix, seed); }
+
+std::optional<uint64_t> SeedOf(const std::string& name) {
+  uint64_t seed = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kSeedPrefix)) return std::nullopt;
+  if (std::from_chars(name.data() + kSeedPrefix.size(), end, seed).ptr != end) return std::nullopt;
+  return StrCat(kSeedPrefix, seed) == name ? std::optional<uint64_t>(seed) : std::nullopt;
+}
+
+std::set<uint64_t> SeedsIn(const std::string& folder) {
+  std::set<uint64_t> seeds;
+  if (!Exists(folder)) return seeds;
+  for (const std::string& name : ListDirectory(folder)) {
+    if (const std::optional<uint64_t> seed = SeedOf(name)) seeds.insert(*seed);
+  }
+  return seeds;
+}
+
+void CheckHolds(const std::string& out, const char* whose, const std::function<bool(const std::string&)>& is_own) {
+  if (KindOf(out) == PathKind::kNothing) return;
+  for (const std::string& name : ListDirectory(out)) {
+    CROSSTALK_CHECK(IsTemporaryName(name) || is_own(name), "--out ", out, ": holds files that are not those of ", whose,
+                    " (", Excerpt(name), "); choose a new folder");
+  }
+}
+
+TrainingConfig FinetuningUnder(const Trained& origin, const std::string& tasks, const Given& given,
+                               const std::optional<double>& epochs, FinetuningLength* length) {
+  TrainingConfig published = FinetuningConfig(origin, tasks, length);
+  published.optimization.steps = 0;
+  TrainingConfig config = given.Over(TrainingFields(), published);
+  // Another optimizer cannot go on from that state, and is not asked to.
+  const bool carries = given.Over(TrainingFields()).optimization.optimizer_start == OptimizerStart::kCarried;
+  if (!carries && config.optimization.optimizer != published.optimization.optimizer)
+    config.optimization.optimizer_start = OptimizerStart::kFresh;
+  if (epochs) *length = {.epochs = *epochs, .steps = 0, .warmup = length->warmup};
+  return config;
 }
 
 }  // namespace crosstalk

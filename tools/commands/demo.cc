@@ -63,17 +63,6 @@ struct Part {
 };
 constexpr Part kParts[] = {{"multi-head", AttentionKind::kMultihead}, {"talking-heads", AttentionKind::kTalking}};
 
-// Error where the folder holds anything but a demonstration.
-void CheckFolder(const std::string& out) {
-  if (KindOf(out) == PathKind::kNothing) return;
-  for (const std::string& name : ListDirectory(out)) {
-    const bool own =
-        name == kParts[0].folder || name == kParts[1].folder || name == kReportName || IsTemporaryName(name);
-    CROSSTALK_CHECK(own, "--out ", out, ": holds files that are not those of a demonstration (", Excerpt(name),
-                    "); choose a new folder");
-  }
-}
-
 std::string LnPplText(double value) { return FixedText(value, 4); }
 
 // By how much the second is better, as a share of what the first has still to learn where that is known.
@@ -91,29 +80,25 @@ std::string GainText(const RunEvaluation& first, const RunEvaluation& second) {
 }
 
 int Demo(const DemoSettings& settings) {
-  CheckFolder(settings.out);
+  CheckHolds(settings.out, "a demonstration", [](const std::string& name) {
+    return name == kParts[0].folder || name == kParts[1].folder || name == kReportName;
+  });
   PrintMessage(
       "One language model twice, 32 heads with keys of 4 numbers each: with multi-head attention, and with "
       "talking-heads that begin as multi-head attention does.");
   const StopSignals signals;
-  std::vector<RunEvaluation> evaluations;
+  std::vector<PlannedRun> runs;
   for (const Part& part : kParts) {
-    const ResolvedConfig config(DemoConfig(settings, part.kind));
-    const std::string folder = StrCat(settings.out, "/", part.folder);
-    PrintMessage(Bold(StrCat("[", evaluations.size() + 1, "/2] ", part.folder)));
-    Progress progress;
-    const TrainingObserver observer = MakeTrainingObserver(progress, signals, config->optimization.steps);
-    ResumeOptions resume;
-    resume.from = ResumeOptions::From::kNewest;
-    TrainingRun run(config, folder, resume, observer);
-    const TrainingSummary summary = run.Train();
-    if (summary.end == TrainingSummary::End::kStopped) {
-      PrintMessage("interrupted after step ", summary.step, "; the same command goes on from here");
-      return 128 + signals.Received();
-    }
+    runs.push_back({.title = part.folder,
+                    .config = ResolvedConfig(DemoConfig(settings, part.kind)),
+                    .folder = StrCat(settings.out, "/", part.folder)});
+  }
+  std::vector<RunEvaluation> evaluations;
+  const auto finished = [&](const TrainingRun& run, const TrainingSummary& summary) {
+    const std::string& folder = run.folder().path();
     CROSSTALK_CHECK(summary.last_evaluation.has_value(), folder, ": the run has no evaluation");
     evaluations.push_back(*summary.last_evaluation);
-    if (part.kind != AttentionKind::kTalking) continue;
+    if (evaluations.size() < std::size(kParts)) return;
     PrintMessage("\n", GainText(evaluations[0], evaluations[1]));
     const std::string more = ShowClosingSample(run);
     const WrittenReport report = WriteReportAtEnd(settings.out, run.data().corpus.validation);
@@ -123,8 +108,8 @@ int Demo(const DemoSettings& settings) {
                  program_invocation_name, " inspect ", ShellQuoted(folder),
                  " --text 'a sentence' --out heads.html   each head on a sentence of yours\n            ",
                  program_invocation_name, " train --model lm --data YOUR.txt   a model of your own text");
-  }
-  return 0;
+  };
+  return GoOnWithAll(std::move(runs), "the same command goes on from here", signals, nullptr, {.finished = finished});
 }
 
 }  // namespace

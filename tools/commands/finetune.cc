@@ -103,7 +103,6 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CROSSTALK_CHECK(!settings.from.empty(), "--from is missing: a run's folder, a checkpoint or an imported model");
   const TrainingConfig given = options.Over(TrainingFields(), TrainingConfig());
   const std::string& task = given.objective.tasks;
-  const bool carries = given.optimization.optimizer_start == OptimizerStart::kCarried;  // asked for
   CROSSTALK_CHECK_FIELD(!given.objective.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
   CROSSTALK_CHECK(settings.seeds.empty() || !options.Given("--seed"),
@@ -115,13 +114,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   ParseTasks(task);
   const Trained origin = OutlineOf(settings);
   FinetuningLength length;
-  TrainingConfig published = FinetuningConfig(origin, task, &length);
-  published.optimization.steps = 0;
-  settings.config = options.Over(TrainingFields(), published);
-  // Another optimizer cannot go on from that state, and is not asked to.
-  if (!carries && settings.config.optimization.optimizer != published.optimization.optimizer)
-    settings.config.optimization.optimizer_start = OptimizerStart::kFresh;
-  if (settings.epochs) length = {.epochs = *settings.epochs, .steps = 0, .warmup = length.warmup};
+  settings.config = FinetuningUnder(origin, task, options.Values(), settings.epochs, &length);
   CROSSTALK_CHECK(!settings.epochs || settings.config.optimization.steps == 0,
                   "--epochs and --steps both say how long; give one");
   settings.config.optimization.init_from = settings.from;
@@ -159,38 +152,35 @@ int Finetune(const OptionTable& options, RankGroup* ranks) {
   if (many) CheckFolderOfSeeds(settings.out, *ResolvedConfig(settings.config));
   if (!many) settings.seeds = {settings.config.optimization.seed};
   const StopSignals signals;
-  std::unique_ptr<RunLock> lock;
-  if (settings.out.empty()) {
-    std::string name = settings.config.objective.tasks;
-    for (char& c : name) c = c == ',' ? '-' : c;
-    lock = RunLock::OfNewFolder("runs", StrCat(name, "-", settings.config.model.name));
-    settings.out = lock->folder();
-  }
-  std::vector<SeedRun> results;
+  std::vector<PlannedRun> runs;
   for (const uint64_t seed : settings.seeds) {
     TrainingConfig config = settings.config;
     config.optimization.seed = seed;
-    const ResolvedConfig resolved(config);
-    const std::string folder = many ? SeedFolder(settings.out, seed) : settings.out;
-    if (many) PrintMessage(Bold(StrCat("[", results.size() + 1, "/", settings.seeds.size(), "] seed ", seed)));
-    Progress progress;
-    const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->optimization.steps);
-    ResumeOptions resume;
-    resume.from = ResumeOptions::From::kNewest;
-    TrainingRun run = lock != nullptr ? TrainingRun(resolved, std::move(lock), resume, observer, ranks)
-                                      : TrainingRun(resolved, folder, resume, observer, ranks);
-    PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "; ",
-                 run.data().description, "; ", resolved->optimization.steps, " steps of ", resolved->optimization.batch,
-                 ", ", RanksText(ranks), NumThreads(), NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
-    const TrainingSummary summary = run.Train();
-    if (summary.end == TrainingSummary::End::kStopped) {
-      PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out ",
-                   ShellQuoted(settings.out), " resumes");
-      return 128 + signals.Received();
-    }
-    results.push_back(FinishedRun(seed, folder));
-    WriteReportAtEnd(folder, nullptr);
+    runs.push_back({.title = many ? StrCat("seed ", seed) : "",
+                    .config = ResolvedConfig(config),
+                    .folder = many ? SeedFolder(settings.out, seed) : settings.out});
   }
+  if (settings.out.empty()) {
+    std::string name = settings.config.objective.tasks;
+    for (char& c : name) c = c == ',' ? '-' : c;
+    runs[0].lock = RunLock::OfNewFolder("runs", StrCat(name, "-", settings.config.model.name));
+    settings.out = runs[0].lock->folder();
+  }
+  std::vector<SeedRun> results;
+  const auto begun = [ranks](const TrainingRun& run) {
+    const OptimizationConfig& optimization = run.config().optimization;
+    PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "; ",
+                 run.data().description, "; ", optimization.steps, " steps of ", optimization.batch, ", ",
+                 RanksText(ranks), NumThreads(), NumThreads() == 1 ? " thread" : " threads",
+                 "\nrun: ", run.folder().path());
+  };
+  const auto finished = [&results](const TrainingRun& run, const TrainingSummary&) {
+    results.push_back(FinishedRun(run.config().optimization.seed, run.folder().path()));
+    WriteReportAtEnd(run.folder().path(), nullptr);
+  };
+  const std::string resumes = StrCat("the same command with --out ", ShellQuoted(settings.out), " resumes");
+  const RunCalls calls = {.begun = begun, .finished = finished};
+  if (const int code = GoOnWithAll(std::move(runs), resumes, signals, ranks, calls); code != 0) return code;
   if (many) results = WithEarlierSeeds(settings.out, std::move(results));
   const Json json = SeedsJson(results);
   if (many) {

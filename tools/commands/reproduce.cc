@@ -49,7 +49,7 @@ double SecondsOfSteps(const TableResult& result) {
   double seconds = 0;
   for (const RowResult& row : result.rows) {
     for (const CellResult& cell : row.cells) {
-      seconds += cell.step_seconds.value_or(0) * static_cast<double>(row.steps);
+      seconds += cell.run.step_seconds.value_or(0) * static_cast<double>(row.steps);
     }
   }
   return seconds;
@@ -286,7 +286,7 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
   std::vector<Verification> verified;
   size_t same = 0;
   for (const Cell& cell : drawn.cells) {
-    PrintMessage(Bold(StrCat("[", verified.size() + 1, "/", chosen, "] ", cell.Title())));
+    PrintPlace(verified.size(), chosen, cell.Title());
     Verification& one = verified.emplace_back();
     if (!Verify(cell, folder, signals, &one)) {
       PrintMessage("interrupted");
@@ -295,11 +295,7 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
     same += one.differences.empty() ? 1 : 0;
     PrintMessage(cell.Title(), ": ", VerdictText(one));
   }
-  if (settings.json) {
-    PrintResult(VerificationJson(verified, drawn.others));
-  } else {
-    PrintResult(VerificationText(verified, drawn.others));
-  }
+  PrintVerification(verified, drawn.others, settings.json);
   PrintMessage(same, " of ", chosen, chosen == 1 ? " cell was" : " cells were", " the same when recomputed",
                others == 0 ? "" : StrCat("; ", others, " could not be verified"));
   if (same < chosen) return static_cast<int>(ErrorKind::kFailure);

@@ -172,6 +172,18 @@ std::string HtmlTable(const std::vector<std::string>& header, const std::vector<
   return html + "</tbody></table></div>\n";
 }
 
+std::string HtmlTable(const TextTable& table, const TableOptions& options) {
+  std::vector<std::vector<TableCell>> rows;
+  for (const std::vector<std::string>& texts : table.rows) {
+    std::vector<TableCell>& cells = rows.emplace_back(texts.begin(), texts.end());
+    for (size_t i = 0; i < texts.size() && options.unbroken; ++i) {
+      if (texts[i].empty() || cells[i].number || cells[i].is_long) continue;
+      cells[i] = HtmlCell("<span style=\"white-space: nowrap\">" + EscapeHtml(texts[i]) + "</span>");
+    }
+  }
+  return HtmlTable(table.header, rows, options);
+}
+
 const char kLightStyle[] =
 #include "embedded/tools/page/light.css.inc"
     ;

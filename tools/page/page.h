@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/cli/output.h"
+
 namespace crosstalk {
 
 // Text as it stands in an element or in an attribute's value: &, <, >, " and ' escaped, U+FFFD for what HTML has no
@@ -68,12 +70,14 @@ TableCell HtmlCell(std::string html);
 struct TableOptions {
   std::string caption = {};        // plain text
   std::vector<bool> changed = {};  // rows that stand out, by number
+  bool unbroken = false;           // of a TextTable: a short text stays on its line: "2.0410 ± 0.0433 (3)"
 };
 
 // Columns whose cells below the header are numbers or empty are set right. The first cell of a row is its header.
 // Wider than a phone, it scrolls alone. Rows may be shorter than the header.
 std::string HtmlTable(const std::vector<std::string>& header, const std::vector<std::vector<TableCell>>& rows,
                       const TableOptions& options = {});
+std::string HtmlTable(const TextTable& table, const TableOptions& options = {});
 
 // The style sheets that pages and files of drawings share, as text.
 

@@ -409,11 +409,8 @@ std::string SettingsSection(const std::vector<RunRecord>& runs) {
   std::string html = MeansTable(groups, settings) + CurvesOfSettings(groups, settings);
   const TextTable differences = DifferencesTable(groups);
   if (differences.rows.empty()) return html;
-  std::vector<std::vector<TableCell>> rows;
-  for (const std::vector<std::string>& row : differences.rows) rows.emplace_back(row.begin(), row.end());
-  return StrCat(html,
-                HtmlTable(differences.header, rows, {.caption = "Differences over the same seeds", .changed = {}}),
-                "<p>", EscapeHtml(DifferencesNote()), "</p>\n");
+  return StrCat(html, HtmlTable(differences, {.caption = "Differences over the same seeds"}), "<p>",
+                EscapeHtml(DifferencesNote()), "</p>\n");
 }
 
 }  // namespace crosstalk

@@ -1,10 +1,9 @@
 #include "tools/page/seeds.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
-#include <string_view>
+#include <set>
 #include <utility>
 
 #include "crosstalk/models/metrics.h"
@@ -22,28 +21,6 @@
 
 namespace crosstalk {
 namespace {
-
-constexpr std::string_view kPrefix = "seed-";
-
-std::string NameOf(uint64_t seed) { return StrCat(kPrefix, seed); }
-
-// None where the name is not exactly one of a seed's run.
-std::optional<uint64_t> SeedOf(const std::string& name) {
-  uint64_t seed = 0;
-  const char* const end = name.data() + name.size();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  if (std::from_chars(name.data() + kPrefix.size(), end, seed).ptr != end) return std::nullopt;
-  return NameOf(seed) == name ? std::optional<uint64_t>(seed) : std::nullopt;
-}
-
-// The runs that the folder has.
-std::vector<uint64_t> SeedsIn(const std::string& folder) {
-  std::vector<uint64_t> seeds;
-  for (const std::string& name : ListDirectory(folder)) {
-    if (const std::optional<uint64_t> seed = SeedOf(name)) seeds.push_back(*seed);
-  }
-  return seeds;
-}
 
 // One number of each run: a member of scores.json by its path.
 using PathToNumber = std::vector<std::string>;
@@ -89,16 +66,11 @@ std::string InputsOf(const Json& run_file) {
   return text(run_file, "data_fingerprint") + (origin == nullptr ? "" : text(*origin, "weights"));
 }
 
-std::string SeedFolder(const std::string& folder, uint64_t seed) { return StrCat(folder, "/", NameOf(seed)); }
-
 void CheckFolderOfSeeds(const std::string& folder, const TrainingConfig& config) {
-  if (KindOf(folder) == PathKind::kNothing) return;
-  const std::vector<uint64_t> seeds = SeedsIn(folder);
-  for (const std::string& name : ListDirectory(folder)) {
-    CROSSTALK_CHECK(
-        SeedOf(name) || IsTemporaryName(name) || (!seeds.empty() && (name == "scores.json" || name == kReportName)),
-        "--out ", folder, ": holds files that are not those of seeds (", Excerpt(name), "); choose a new folder");
-  }
+  const std::set<uint64_t> seeds = SeedsIn(folder);
+  CheckHolds(folder, "seeds", [&](const std::string& name) {
+    return SeedOf(name) || (!seeds.empty() && (name == "scores.json" || name == kReportName));
+  });
   for (const uint64_t seed : seeds) {
     const RunFolder run(SeedFolder(folder, seed));
     if (!run.HoldsRun()) continue;
@@ -165,18 +137,17 @@ Json SeedsJson(const std::vector<SeedRun>& runs) {
 
 std::string SeedsText(const Json& summary) {
   const auto runs = static_cast<int64_t>(summary.At("runs").AsArray().size());
-  std::string text = StrCat("| task | measure | held-out", runs > 1 ? ", mean ± standard deviation" : "",
-                            " | best constant answer |\n|---|---|---|---|\n");
+  TextTable table = {
+      {"task", "measure", runs > 1 ? "held-out, mean ± standard deviation" : "held-out", "best constant answer"}, {}};
   for (const auto& [name, task] : summary.At("tasks").AsObject()) {
     const Json& guess = task.At("constant_guess");
     for (const auto& [key, value] : task.AsObject()) {
       if (key == "constant_guess" || key == "score") continue;
       const Json* const constant = guess.Find(key);
-      text += StrCat("| ", name, " | ", key, " | ", SummaryText(value, runs), " | ",
-                     constant == nullptr ? "" : NumberText(*constant), " |\n");
+      table.rows.push_back({name, key, SummaryText(value, runs), constant == nullptr ? "" : NumberText(*constant)});
     }
   }
-  return text;
+  return MarkdownTable(table);
 }
 
 namespace {
@@ -221,21 +192,51 @@ std::string MeanText(const std::string& measure, const BySeed& values) {
                 values.size() > 1 ? " ± " + MeasureText(measure, summary.deviation) : "");
 }
 
-TextTable DifferencesTable(const std::vector<SeedGroup>& groups) {
-  TextTable table = {{"held-out", "of", "less that of", "difference (mean)", "95 % interval", "seeds"}, {}};
-  for (const std::string& measure : MeasuresOf(groups)) {
-    std::vector<BySeed> values;
-    for (const SeedGroup& group : groups) values.push_back(group.ValuesOf(measure));
-    for (const SettingPair& pair : PairsOfSettings(values, kDifferencesLevel)) {
-      const std::optional<Interval>& interval = pair.interval;
-      table.rows.push_back(
-          {MeasureLabel(measure), groups[pair.of].name, groups[pair.less].name,
-           MeasureText(measure, Summarise(ValuesOf(pair.differences)).mean),
-           interval ? StrCat(MeasureText(measure, interval->low), " … ", MeasureText(measure, interval->high)) : "",
-           StrCat(pair.differences.size())});
-    }
+void AddDifferences(const SettingDifference& measure, const std::vector<std::pair<std::string, BySeed>>& settings,
+                    std::vector<SettingDifference>* differences) {
+  std::vector<BySeed> values;
+  for (const auto& [name, by_seed] : settings) values.push_back(by_seed);
+  for (const SettingPair& pair : PairsOfSettings(values, kDifferencesLevel)) {
+    SettingDifference one = measure;
+    one.of = settings[pair.of].first;
+    one.less = settings[pair.less].first;
+    one.pair = pair;
+    differences->push_back(std::move(one));
   }
-  return table;
+}
+
+Columns<SettingDifference> DifferenceColumns(const std::string& measure_heading) {
+  using D = const SettingDifference&;
+  return {{"measure", measure_heading, [](D one) { return TableValue(one.measure, one.label); }},
+          {"of", "of", &SettingDifference::of},
+          {"less", "less that of", &SettingDifference::less},
+          {"mean", "difference (mean)",
+           [](D one) { return ValueOf(std::optional(Summarise(ValuesOf(one.pair.differences)).mean), one.text); }},
+          {"interval_95", "95 % interval", [](D one) { return IntervalValue(one.pair.interval, one.text); }},
+          {"", "seeds", [](D one) { return std::ssize(one.pair.differences); }},
+          {"by_seed", "", [](D one) { return BySeedJson(one.pair.differences); }}};
+}
+
+TextTable DifferencesTable(const std::vector<SeedGroup>& groups) {
+  std::vector<SettingDifference> differences;
+  for (const std::string& measure : MeasuresOf(groups)) {
+    std::vector<std::pair<std::string, BySeed>> values;
+    for (const SeedGroup& group : groups) values.emplace_back(group.name, group.ValuesOf(measure));
+    const auto text = [measure](double value) { return MeasureText(measure, value); };
+    AddDifferences({.measure = measure, .label = MeasureLabel(measure), .text = text}, values, &differences);
+  }
+  return TextOf(DifferenceColumns("held-out"), differences);
+}
+
+Json BySeedJson(const BySeed& values) {
+  Json json = Json::MakeObject();
+  for (const auto& [seed, value] : values) json.Set(StrCat(seed), value);
+  return json;
+}
+
+TableValue IntervalValue(const std::optional<Interval>& interval, const std::function<std::string(double)>& text) {
+  if (!interval) return TableValue();
+  return {Json::MakeArray({interval->low, interval->high}), StrCat(text(interval->low), " … ", text(interval->high))};
 }
 
 std::string DifferencesNote() {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +21,6 @@ namespace crosstalk {
 // The inputs that decide a run's bits besides its configuration, as its run.json has it: the text or rows, and the
 // weights that it began with.
 std::string InputsOf(const Json& run_file);
-
-std::string SeedFolder(const std::string& folder, uint64_t seed);
 
 // Error where the folder holds anything but runs of seeds and their summary (kUsage), or a run whose configuration is
 // another than `config`, the seed aside (kData, as of any run).
@@ -61,9 +61,23 @@ std::vector<std::string> MeasuresOf(const std::vector<SeedGroup>& groups);
 // "2.0410 ± 0.0433": the standard deviation where there are several seeds. Empty of none.
 std::string MeanText(const std::string& measure, const BySeed& values);
 
-// A row for each measure and each pair of groups that have a seed in common: the mean of the differences and its
-// two-sided 95 % interval.
+// Two settings that have a seed in common, on a measure.
+struct SettingDifference {
+  std::string measure = {}, label = {};          // its name, and what people call it
+  std::function<std::string(double)> text = {};  // of its values
+  std::string of = {}, less = {};                // the settings
+  SettingPair pair = {};
+};
+// Adds each two of the settings, which are named, with their values of the measure.
+void AddDifferences(const SettingDifference& measure, const std::vector<std::pair<std::string, BySeed>>& settings,
+                    std::vector<SettingDifference>* differences);
+// The mean of the differences and its two-sided 95 % interval.
+Columns<SettingDifference> DifferenceColumns(const std::string& measure_heading);
+// All measures of the groups.
 TextTable DifferencesTable(const std::vector<SeedGroup>& groups);
+// {"1": 2.041, …}, and [low, high].
+Json BySeedJson(const BySeed& values);
+TableValue IntervalValue(const std::optional<Interval>& interval, const std::function<std::string(double)>& text);
 // The legend of the table's numbers: sentences.
 std::string DifferencesNote();
 

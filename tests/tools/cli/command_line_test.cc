@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "crosstalk/kernels/simd.h"
@@ -173,6 +174,27 @@ TEST(CommandLineTest, ResultsHavePointsWhateverTheLocale) {
     const testing::DecimalCommaScope comma;
     EXPECT_EQ(run(words), expected) << words[0];
   }
+}
+
+TEST(CommandLineTest, ATablesColumnsSayWhatEachFormHas) {
+  struct Row {
+    std::string name;
+    std::optional<double> loss;
+    int64_t steps;
+  };
+  const Columns<Row> columns = {
+      {"row", "row", &Row::name},
+      {"loss", "ln(PPL)", Shown([](double value) { return FixedText(value, 1); }, &Row::loss)},
+      {"steps", "", &Row::steps},
+      {"", "steps", Shown(CountText, &Row::steps)},
+      {"all", "", [](const Row& row) { return Json::MakeArray({row.steps}); }, ForPrograms::kJson},
+      {"half", "", [](const Row& row) { return row.steps / 2; }, ForPrograms::kCsv}};
+  const std::vector<Row> rows = {{"a|b", 2.25, 4000}, {"\"c\", d", std::nullopt, 1}};
+  EXPECT_EQ(MarkdownTable(TextOf(columns, rows)),
+            "| row | ln(PPL) | steps |\n|---|---|---|\n| a\\|b | 2.2 | 4,000 |\n| \"c\", d |  | 1 |\n");
+  EXPECT_EQ(CsvOf(columns, rows), "row,loss,steps,half\na|b,2.25,4000,2000\n\"\"\"c\"\", d\",,1,0\n");
+  EXPECT_EQ(JsonOf(columns, rows).Dump(), R"([{"row": "a|b", "loss": 2.25, "steps": 4000, "all": [4000]}, )"
+                                          R"({"row": "\"c\", d", "loss": null, "steps": 1, "all": [1]}])");
 }
 
 TEST(CommandLineTest, VersionIsOneLine) {

@@ -1,6 +1,6 @@
 #include "tools/lab/experiment/cell_record.h"
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
 #include "crosstalk/models/training/run_folder.h"
@@ -12,10 +12,6 @@
 namespace crosstalk {
 
 namespace {
-
-constexpr int kFormat = 1;
-constexpr char kPretraining[] = "pretraining", kFinetunings[] = "finetunings", kConfiguration[] = "configuration",
-               kModelDigest[] = "model_sha256";
 
 // Where files lie is another thing on another machine; what is in them has a fingerprint.
 TrainingConfig WithoutPaths(TrainingConfig config) {
@@ -34,43 +30,21 @@ std::string WithNameOf(const std::string& path, std::string text) {
   return text;
 }
 
-Json Numbers(const std::map<std::string, double>& values) {
-  Json json = Json::MakeObject();
-  for (const auto& [name, value] : values) json.Set(name, value);
-  return json;
-}
+constexpr FieldRange kMeasure = {-kMostMeasure, kMostMeasure};
 
-double Measured(const JsonReader& reader, const std::string& key, const Json& value) {
-  if (!value.is_number()) reader.FailAt(key, "must be a number, but is ", Name(value.type()));
-  if (!(std::abs(value.AsDouble()) <= kMostMeasure)) {
-    reader.FailAt(key, "is not between ", -kMostMeasure, " and ", kMostMeasure);
+// Written into tables as it stands, so that it must be a line, and a short one.
+void CheckLine(const char* key, const std::string& text) {
+  constexpr size_t kMost = 4096;
+  CROSSTALK_CHECK_FIELD(text.size() <= kMost, key, "is longer than ", kMost, " bytes");
+  for (const char c : text) {
+    CROSSTALK_CHECK_FIELD(static_cast<unsigned char>(c) >= ' ', key, "has a control character");
   }
-  return value.AsDouble();
-}
-double Measured(const JsonReader& reader, const std::string& key) { return Measured(reader, key, reader.Value(key)); }
-
-// Members that are numbers; JSON has no form for others than finite ones.
-std::map<std::string, double> NumbersOf(const JsonReader& reader, const Json& json) {
-  std::map<std::string, double> values;
-  for (const auto& [name, value] : json.AsObject()) {
-    if (value.is_number()) values[name] = Measured(reader, name, value);
-  }
-  return values;
 }
 
-Json Doubles(const std::vector<double>& values) {
-  Json json = Json::MakeArray();
-  for (const double value : values) json.Append(value);
-  return json;
-}
-
-// The fields in which a finetuning is another than its pretraining.
-Json ConfigDifferences(const TrainingConfig& finetuning, const TrainingConfig& pretraining) {
-  Json json = Json::MakeObject();
-  for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (const Json value = field.get(finetuning); value != field.get(pretraining)) json.Set(field.key, value);
-  }
-  return json;
+void CheckDigest(const std::optional<std::string>& digest) {
+  CROSSTALK_CHECK_FIELD(
+      !digest || (digest->size() == 64 && digest->find_first_not_of("0123456789abcdef") == std::string::npos),
+      "model_sha256", "is not 64 hexadecimal digits");
 }
 
 // Of a field that an earlier version's file calls otherwise.
@@ -81,145 +55,73 @@ std::string CurrentKey(const std::string& key) {
   return key;
 }
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
-Json ToJson(const PretrainingRecord& record) {
-  Json json = Json::MakeObject({{"values", Numbers(record.values)},
-                                {"step_seconds", record.step_seconds ? Json(*record.step_seconds) : Json()},
-                                {"parameters", record.parameters},
-                                {kModelDigest, TextOrNull(record.model_sha256)},
-                                {"data", record.data},
-                                {"data_fingerprint", record.data_fingerprint},
-                                {"simd_bits", record.simd_bits},
-                                {"versions", Strings(record.versions)},
-                                {"processors", Strings(record.processors)},
-                                {"curve_steps", Doubles(record.curve_steps)},
-                                {"curve", Doubles(record.curve)},
-                                {kConfiguration, ToJson(record.config)}});
-  if (record.joules) json.Set("joules", *record.joules);
-  return json;
-}
-
-Json ToJson(const FinetuningRecord& record, const TrainingConfig& pretraining) {
-  Json scores = Json::MakeObject();
-  for (const auto& [task, values] : record.scores) scores.Set(task, Numbers(values));
-  return Json::MakeObject({{"scores", scores},
-                           {"data_fingerprint", record.data_fingerprint},
-                           {kModelDigest, TextOrNull(record.model_sha256)},
-                           {"scale", record.of_scale.value_or(Json())},
-                           {kConfiguration, ConfigDifferences(record.config, pretraining)}});
-}
-
-// Reads result.json: every member is known, and every value of a kind that a finished cell can have.
-class RecordReader {
- public:
-  explicit RecordReader(std::string source) : source_(std::move(source)) {}
-
-  PretrainingRecord Pretraining(const JsonReader& reader) const {
-    PretrainingRecord record;
-    record.values = Measures(reader, "values");
-    if (record.values.count("ln_ppl") == 0) reader.FailAt("values", "has no ln_ppl");
-    if (!reader.Value("step_seconds").is_null()) {
-      record.step_seconds = Measured(reader, "step_seconds");
-      constexpr double kMostSeconds = 1e9;
-      if (!(*record.step_seconds >= 0 && *record.step_seconds <= kMostSeconds)) {
-        reader.FailAt("step_seconds", "is not between 0 and ", kMostSeconds);
-      }
-    }
-    if (reader.Has("joules")) {
-      record.joules = Measured(reader, "joules");
-      if (*record.joules < 0) reader.FailAt("joules", "is less than 0");
-    }
-    record.parameters = reader.Int("parameters", 1, int64_t{1} << 50);
-    record.model_sha256 = ModelDigest(reader);
-    record.data = Text(reader, "data");
-    record.data_fingerprint = Text(reader, "data_fingerprint");
-    record.simd_bits = Text(reader, "simd_bits");
-    record.versions = Texts(reader, "versions");
-    record.processors = Texts(reader, "processors");
-    record.curve_steps = Doubles(reader, "curve_steps");
-    record.curve = Doubles(reader, "curve");
-    if (record.curve.size() != record.curve_steps.size()) reader.FailAt("curve", "is not as long as curve_steps");
-    for (size_t i = 1; i < record.curve_steps.size(); ++i) {
-      if (!(record.curve_steps[i] >= record.curve_steps[i - 1])) reader.FailAt("curve_steps", "descends");
-    }
-    record.config = Config(reader.Value(kConfiguration), kPretraining);
-    reader.RejectUnread();
-    return record;
-  }
-
-  FinetuningRecord Finetuning(const JsonReader& reader, const std::string& tasks,
-                              const TrainingConfig& pretraining) const {
-    FinetuningRecord record;
-    const JsonReader scores = reader.Object("scores");
-    for (const auto& [task, values] : reader.Value("scores").AsObject()) {
-      record.scores[task] = Measures(scores, task);
-    }
-    record.data_fingerprint = Text(reader, "data_fingerprint");
-    record.model_sha256 = ModelDigest(reader);
-    if (const Json& of_scale = reader.Value("scale"); !of_scale.is_null()) record.of_scale = of_scale;
-    Json config = crosstalk::ToJson(pretraining);
-    reader.Object(kConfiguration);  // it is an object
-    for (const auto& [key, value] : reader.Value(kConfiguration).AsObject()) config.Set(CurrentKey(key), value);
-    record.config = Config(config, tasks);
-    reader.RejectUnread();
-    return record;
-  }
-
- private:
-  TrainingConfig Config(const Json& json, const std::string& of) const {
-    return TrainingConfigFromJson(json, StrCat(source_, ": configuration of ", of));
-  }
-
-  // A result of an earlier version has none.
-  static std::string ModelDigest(const JsonReader& reader) {
-    if (!reader.Has(kModelDigest) || reader.Value(kModelDigest).is_null()) return "";
-    const std::string digest = reader.String(kModelDigest);
-    if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      reader.FailAt(kModelDigest, "is not 64 hexadecimal digits");
-    }
-    return digest;
-  }
-
-  static std::map<std::string, double> Measures(const JsonReader& reader, const std::string& key) {
-    const JsonReader numbers = reader.Object(key);
-    std::map<std::string, double> values;
-    for (const auto& [name, value] : reader.Value(key).AsObject()) values[name] = Measured(numbers, name);
-    return values;
-  }
-
-  // Written into tables as it stands, so that it must be a line, and a short one.
-  static const std::string& Checked(const JsonReader& reader, const std::string& key, const std::string& text) {
-    constexpr size_t kMost = 4096;
-    if (text.size() > kMost) reader.FailAt(key, "is longer than ", kMost, " bytes");
-    for (const char c : text) {
-      if (static_cast<unsigned char>(c) < ' ') reader.FailAt(key, "has a control character");
-    }
-    return text;
-  }
-  static std::string Text(const JsonReader& reader, const std::string& key) {
-    return Checked(reader, key, reader.String(key));
-  }
-  static std::set<std::string> Texts(const JsonReader& reader, const std::string& key) {
-    std::set<std::string> texts;
-    for (const Json& text : reader.Array(key)) {
-      if (!text.is_string()) reader.FailAt(key, "must hold strings");
-      texts.insert(Checked(reader, key, text.AsString()));
-    }
-    return texts;
-  }
-  static std::vector<double> Doubles(const JsonReader& reader, const std::string& key) {
-    std::vector<double> values;
-    for (const Json& value : reader.Array(key)) {
-      values.push_back(Measured(reader, key, value));
-    }
-    return values;
-  }
-
-  std::string source_;
-};
-
 }  // namespace
+
+const FieldTable<PretrainingRecord>& PretrainingRecord::Fields() {
+  using P = PretrainingRecord;
+  constexpr AffectsResult kNo = AffectsResult::kNo;
+  static const FieldTable<P> table = {
+      MakeField("values", &P::values, {.range = kMeasure}),
+      MakeField("step_seconds", &P::step_seconds, {.range = {0, 1e9}, .affects_result = kNo}),
+      MakeField("parameters", &P::parameters, {.range = {1, 1LL << 50}}),
+      MakeField("model_sha256", &P::model_sha256, {.may_be_missing = true}),
+      MakeField("data", &P::data, {.affects_result = kNo}),
+      MakeField("data_fingerprint", &P::data_fingerprint, {.help = "fingerprint of the data"}),
+      MakeField("simd_bits", &P::simd_bits, {.help = "rounding"}),
+      MakeField("versions", &P::versions, {.affects_result = kNo}),
+      MakeField("processors", &P::processors, {.affects_result = kNo}),
+      MakeField("curve_steps", &P::curve_steps, {.range = kMeasure}),
+      MakeField("curve", &P::curve, {.range = kMeasure}),
+      MakeObjectField("configuration", &P::config, TrainingFields()),
+      MakeField("joules", &P::joules, {.range = {0, kMostMeasure}, .affects_result = kNo, .only_if_set = true})};
+  return table;
+}
+
+void PretrainingRecord::Validate() {
+  CROSSTALK_CHECK_FIELD(values.count("ln_ppl") > 0, "values", "has no ln_ppl");
+  CROSSTALK_CHECK_FIELD(curve.size() == curve_steps.size(), "curve", "is not as long as curve_steps");
+  CROSSTALK_CHECK_FIELD(std::is_sorted(curve_steps.begin(), curve_steps.end()), "curve_steps", "descends");
+  CheckDigest(model_sha256);
+  CheckLine("data", data);
+  CheckLine("data_fingerprint", data_fingerprint);
+  CheckLine("simd_bits", simd_bits);
+  for (const std::string& one : versions) CheckLine("versions", one);
+  for (const std::string& one : processors) CheckLine("processors", one);
+  config = TrainingConfigFromJson(ToJson(config), "configuration");
+}
+
+const FieldTable<FinetuningRecord>& FinetuningRecord::Fields() {
+  using F = FinetuningRecord;
+  static const FieldTable<F> table = {
+      MakeField("scores", &F::scores, {.range = kMeasure}),
+      MakeField("data_fingerprint", &F::data_fingerprint, {.help = "fingerprint of the data"}),
+      MakeField("model_sha256", &F::model_sha256, {.may_be_missing = true}),
+      MakeField("scale", &F::of_scale, {.affects_result = AffectsResult::kNo}),
+      MakeField("configuration", &F::config, {})};
+  return table;
+}
+
+void FinetuningRecord::Validate() {
+  CheckDigest(model_sha256);
+  CheckLine("data_fingerprint", data_fingerprint);
+}
+
+const FieldTable<CellRecord>& CellRecord::Fields() {
+  static const FieldTable<CellRecord> table = {MakeConstantField<CellRecord>("format", 1),
+                                               MakeField("pretraining", &CellRecord::pretraining, {}),
+                                               MakeField("finetunings", &CellRecord::finetunings, {})};
+  return table;
+}
+
+void CellRecord::Validate() {
+  for (const auto& [tasks, finetuning] : finetunings) ConfigOf(finetuning);
+}
+
+TrainingConfig CellRecord::ConfigOf(const FinetuningRecord& finetuning) const {
+  Json config = ToJson(pretraining.config);
+  for (const auto& [key, value] : finetuning.config.AsObject()) config.Set(CurrentKey(key), value);
+  return TrainingConfigFromJson(config, "configuration of a finetuning");
+}
 
 PretrainingRecord ReadPretraining(const std::string& run_folder) {
   const RunFolder folder(run_folder);
@@ -261,48 +163,26 @@ PretrainingRecord ReadPretraining(const std::string& run_folder) {
   return record;
 }
 
-FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::optional<Json>& of_scale) {
+FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::optional<Json>& of_scale,
+                                const TrainingConfig& pretraining) {
   const RunFolder folder(run_folder);
   FinetuningRecord record;
-  record.config = WithoutPaths(ReadRunConfig(folder));
+  const TrainingConfig config = WithoutPaths(ReadRunConfig(folder));
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (const Json value = field.get(config); value != field.get(pretraining)) record.config.Set(field.key, value);
+  }
   record.of_scale = of_scale;
   const Json run = folder.ReadRunFile();
   record.data_fingerprint = JsonReader(run, folder.RunFile()).String("data_fingerprint");
   record.model_sha256 = Sha256OfFile(folder.ModelFile());
   const Json scores = ReadJsonFile(folder.ScoresFile());
-  const JsonReader reader(scores, folder.ScoresFile());
-  const JsonReader tasks = reader.Object("tasks");
-  for (const auto& [task, values] : reader.Value("tasks").AsObject())
-    record.scores[task] = NumbersOf(tasks, tasks.Value(task));
-  return record;
-}
-
-Json Strings(const std::set<std::string>& texts) {
-  Json json = Json::MakeArray();
-  for (const std::string& text : texts) json.Append(text);
-  return json;
-}
-
-Json ToJson(const CellRecord& record) {
-  Json finetunings = Json::MakeObject();
-  for (const auto& [tasks, finetuning] : record.finetunings) {
-    finetunings.Set(tasks, ToJson(finetuning, record.pretraining.config));
+  for (const auto& [task, values] : JsonReader(scores, folder.ScoresFile()).Value("tasks").AsObject()) {
+    CheckMeasures(values, folder.ScoresFile());
+    std::map<std::string, double>& numbers = record.scores[task];
+    for (const auto& [name, value] : values.AsObject()) {
+      if (value.is_number()) numbers[name] = value.AsDouble();
+    }
   }
-  return Json::MakeObject(
-      {{"format", kFormat}, {kPretraining, ToJson(record.pretraining)}, {kFinetunings, finetunings}});
-}
-
-CellRecord CellRecordFromJson(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  reader.Int("format", kFormat, kFormat);
-  const RecordReader records(source);
-  CellRecord record;
-  record.pretraining = records.Pretraining(reader.Object(kPretraining));
-  const JsonReader finetunings = reader.Object(kFinetunings);
-  for (const auto& [tasks, value] : reader.Value(kFinetunings).AsObject()) {
-    record.finetunings[tasks] = records.Finetuning(finetunings.Object(tasks), tasks, record.pretraining.config);
-  }
-  reader.RejectUnread();
   return record;
 }
 

@@ -11,45 +11,50 @@
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/record.h"
 
 namespace crosstalk {
 
 struct PretrainingRecord {
-  TrainingConfig config;               // without its paths
-  std::string data, data_fingerprint;  // the text in words, by the names of its files; what tells it from another
+  std::map<std::string, double> values;     // at the last step, by measure: "ln_ppl"
+  std::optional<double> step_seconds;       // median
+  int64_t parameters = 0;                   // of the model
+  std::optional<std::string> model_sha256;  // of model.safetensors; none in a result that does not say
+  std::string data, data_fingerprint;       // the text in words, by the names of its files; what tells it from another
   std::string simd_bits;
   std::set<std::string> versions, processors;  // of its sessions
-  int64_t parameters = 0;                      // of the model
-  std::string model_sha256;                    // of model.safetensors; empty in a result that does not say
-  std::map<std::string, double> values;        // at the last step, by measure: "ln_ppl"
   std::vector<double> curve_steps, curve;      // held-out ln(PPL)
-  std::optional<double> step_seconds;          // median
+  TrainingConfig config;                       // without its paths
   std::optional<double> joules;                // of its processors; none where they did not tell
+
+  static const FieldTable<PretrainingRecord>& Fields();
+  void Validate();
 };
 
 struct FinetuningRecord {
-  TrainingConfig config;         // without its paths
-  std::optional<Json> of_scale;  // what the scale said of it; none where that is not known
-  std::string data_fingerprint;
-  std::string model_sha256;  // of model.safetensors; empty in a result that does not say
   std::map<std::string, std::map<std::string, double>> scores;  // by task, by measure: "score"
+  std::string data_fingerprint;
+  std::optional<std::string> model_sha256;  // as above
+  std::optional<Json> of_scale;             // what the scale said of it; none where that is not known
+  Json config = Json::MakeObject();         // the fields in which it is another than its pretraining, paths aside
+
+  static const FieldTable<FinetuningRecord>& Fields();
+  void Validate();
 };
 
+// result.json: every member is known, and every value of a kind that a finished cell can have. FromJson reads it.
 struct CellRecord {
   PretrainingRecord pretraining;
   std::map<std::string, FinetuningRecord> finetunings;  // by their tasks: "mnli-m"
+
+  TrainingConfig ConfigOf(const FinetuningRecord& finetuning) const;
+  static const FieldTable<CellRecord>& Fields();
+  void Validate();
 };
 
 // Of folders that hold finished runs. Error(kData) of the file for what is missing or damaged.
 PretrainingRecord ReadPretraining(const std::string& run_folder);
-FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::optional<Json>& of_scale);
-
-// An array of them.
-Json Strings(const std::set<std::string>& texts);
-
-// result.json.
-Json ToJson(const CellRecord& record);
-// Error(kData) with `source` and the key for what is no record of a cell.
-CellRecord CellRecordFromJson(const Json& json, const std::string& source);
+FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::optional<Json>& of_scale,
+                                const TrainingConfig& pretraining);
 
 }  // namespace crosstalk

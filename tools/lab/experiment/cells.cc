@@ -23,31 +23,33 @@ namespace crosstalk {
 
 namespace {
 
-void SetFields(const Json& fields, TrainingConfig* config) {
-  for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (const Json* value = FindValue(field, fields)) field.set(*config, *value);
-  }
-}
-
 // A finetuning's settings in a scale, without the place of its files, which their fingerprint identifies.
-Json RecordOf(const CellFinetuning& finetuning) {
-  Json config = Json::MakeObject();
-  for (const auto& [key, value] : finetuning.config.AsObject()) {
-    if (key != "task_data") config.Set(key, value);
-  }
-  Json record = Json::MakeObject({{"task", finetuning.tasks}, {"config", config}});
-  if (finetuning.epochs) record.Set("epochs", *finetuning.epochs);
-  return record;
+Json RecordOf(CellFinetuning finetuning) {
+  Json::Object fields = finetuning.config.AsObject();
+  std::erase_if(fields, [](const Json::Member& field) { return field.first == "task_data"; });
+  finetuning.config = fields;
+  return ToJson(finetuning);
 }
 
-// Goes on with the run in `folder`, or begins it. False: it was stopped.
+// failure.json.
+struct FailureRecord {
+  std::string stage;
+  int exit_code = 0;
+  std::string message;
+
+  static const FieldTable<FailureRecord>& Fields() {
+    using F = FailureRecord;
+    static const FieldTable<F> table = {MakeField("stage", &F::stage, {}), MakeField("exit_code", &F::exit_code, {}),
+                                        MakeField("message", &F::message, {})};
+    return table;
+  }
+};
+
+// False: it was stopped.
 bool TrainRun(const TrainingConfig& config, const std::string& folder, const StopSignals& signals, RankGroup* ranks) {
-  Progress progress(std::chrono::seconds(30));
-  ResumeOptions resume;
-  resume.from = ResumeOptions::From::kNewest;
-  TrainingRun run(ResolvedConfig(config), folder, resume,
-                  MakeTrainingObserver(progress, signals, config.optimization.steps), ranks);
-  return run.Train().end == TrainingSummary::End::kFinished;
+  const TrainingSummary summary = GoOnWith({.title = {}, .config = ResolvedConfig(config), .folder = folder}, signals,
+                                           ranks, {.plain_interval = std::chrono::seconds(30)});
+  return summary.end == TrainingSummary::End::kFinished;
 }
 
 bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSignals& signals, RankGroup* ranks) {
@@ -76,9 +78,8 @@ bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSign
 void RecordFailure(const Cell& cell, const std::string& stage, ErrorKind kind, const std::string& message) {
   PrintMessage("failed: ", cell.Title(), ", ", stage, ": ", message);
   try {
-    const Json failure =
-        Json::MakeObject({{"stage", stage}, {"exit_code", static_cast<int>(kind)}, {"message", message}});
-    WriteFileAtomically(cell.FailureFile(), failure.DumpPretty());
+    const FailureRecord failure = {.stage = stage, .exit_code = static_cast<int>(kind), .message = message};
+    WriteFileAtomically(cell.FailureFile(), ToJson(failure).DumpPretty());
   } catch (const Error& error) {  // a full disk, which may be why it failed
     PrintMessage(cell.FailureFile(), ": cannot be written: ", error.what());
   }
@@ -101,8 +102,7 @@ std::string WhyAnotherFinetuning(const Cell& cell, const CellFinetuning& finetun
   if (const Json own = RecordOf(finetuning); of_scale && *of_scale != own) {
     return StrCat("finetuning: ", Excerpt(own.Dump(), 400), " here, ", Excerpt(of_scale->Dump(), 400), " there");
   }
-  TrainingConfig here = there;
-  SetFields(finetuning.config, &here);
+  TrainingConfig here = Given(finetuning.config).Over(TrainingFields(), there);
   here.objective.tasks = finetuning.tasks;
   here.optimization.seed = cell.pretraining.optimization.seed;
   const std::vector<std::string> differences = Differences(here, there);
@@ -127,13 +127,21 @@ std::optional<CellRecord> RecordToKeep(const Cell& cell) {
   for (const CellFinetuning& one : cell.finetunings) {
     if (Holds(kept, one) || !IsFinished(cell.FinetuningFolder(one), true)) continue;
     if (!WhyAnother(cell, one).empty()) return std::nullopt;
-    record.finetunings[one.tasks] = ReadFinetuning(cell, one);
+    record.finetunings[one.tasks] = ReadFinetuning(cell, one, record.pretraining);
     more = true;
   }
   return more ? std::optional<CellRecord>(std::move(record)) : std::nullopt;
 }
 
 }  // namespace
+
+const FieldTable<CellFinetuning>& CellFinetuning::Fields() {
+  using F = CellFinetuning;
+  static const FieldTable<F> table = {MakeField("task", &F::tasks, {}),
+                                      MakeField("config", &F::config, {.may_be_missing = true}),
+                                      MakeField("epochs", &F::epochs, {.range = {1e-9, 1e6}, .only_if_set = true})};
+  return table;
+}
 
 std::string CellFinetuning::FolderName() const {
   std::string name = tasks;
@@ -159,13 +167,8 @@ std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& 
 
 TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const Trained& origin,
                             const std::string& task_folder, FinetuningLength* length) {
-  TrainingConfig config = FinetuningConfig(origin, finetuning.tasks, length);
-  config.optimization.steps = 0;
-  const std::optional<OptimizerKind> published = config.optimization.optimizer;
-  SetFields(finetuning.config, &config);
-  // Another optimizer cannot go on from that state.
-  if (config.optimization.optimizer != published) config.optimization.optimizer_start = OptimizerStart::kFresh;
-  if (finetuning.epochs) *length = {.epochs = *finetuning.epochs, .steps = 0, .warmup = length->warmup};
+  const Given given(finetuning.config);
+  TrainingConfig config = FinetuningUnder(origin, finetuning.tasks, given, finetuning.epochs, length);
   config.objective.task_data = task_folder;
   config.optimization.init_from = cell.PretrainingFolder();
   config.optimization.seed = cell.pretraining.optimization.seed;
@@ -200,7 +203,7 @@ std::optional<CellRecord> KeptRecord(const Cell& cell) {
   const std::string file = cell.ResultFile();
   if (!Exists(file)) return std::nullopt;
   try {
-    return CellRecordFromJson(ParseJson(ReadFile(file, kMostBytes), file), file);
+    return FromJson<CellRecord>(ParseJson(ReadFile(file, kMostBytes), file), file);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     Fail(ErrorKind::kData, error.what(), "; without this file the cell's runs count, or it is computed again");
@@ -239,15 +242,16 @@ std::string WhyAnother(const Cell& cell) {
 std::string WhyAnother(const Cell& cell, const CellFinetuning& finetuning) {
   if (const std::optional<CellRecord> kept = KeptRecord(cell); Holds(kept, finetuning)) {
     const FinetuningRecord& there = kept->finetunings.at(finetuning.tasks);
-    return WhyAnotherFinetuning(cell, finetuning, there.of_scale, there.config);
+    return WhyAnotherFinetuning(cell, finetuning, there.of_scale, kept->ConfigOf(there));
   }
   const RunFolder folder(cell.FinetuningFolder(finetuning));
   if (!folder.HoldsRun()) return "";
   return WhyAnotherFinetuning(cell, finetuning, ScaleRecordIn(cell, finetuning), ReadRunConfig(folder));
 }
 
-FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning) {
-  return ReadFinetuning(cell.FinetuningFolder(finetuning), ScaleRecordIn(cell, finetuning));
+FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning,
+                                const PretrainingRecord& pretraining) {
+  return ReadFinetuning(cell.FinetuningFolder(finetuning), ScaleRecordIn(cell, finetuning), pretraining.config);
 }
 
 int64_t StepOf(const Cell& cell) {
@@ -259,9 +263,8 @@ int64_t StepOf(const Cell& cell) {
 
 std::string FailureOf(const Cell& cell) {
   if (!Exists(cell.FailureFile())) return "";
-  const Json failure = ReadJsonFile(cell.FailureFile());
-  const JsonReader reader(failure, cell.FailureFile());
-  return StrCat(Excerpt(reader.String("stage")), ": ", Excerpt(reader.String("message"), 1000));
+  const auto failure = FromJson<FailureRecord>(ReadJsonFile(cell.FailureFile()), cell.FailureFile());
+  return StrCat(Excerpt(failure.stage), ": ", Excerpt(failure.message, 1000));
 }
 
 CellEnd RunCell(const Cell& cell, const StopSignals& signals, RankGroup* ranks) {

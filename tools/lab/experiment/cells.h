@@ -24,10 +24,11 @@ namespace crosstalk {
 
 // Tasks that a pretrained model is finetuned on, in one run.
 struct CellFinetuning {
-  std::string tasks;  // "mnli-m", or several
-  std::optional<double> epochs;
-  Json config;  // fields over the published settings for the model and the tasks
+  std::string tasks;                 // "mnli-m", or several
+  Json config = Json::MakeObject();  // fields over the published settings for the model and the tasks
+  std::optional<double> epochs = {};
 
+  static const FieldTable<CellFinetuning>& Fields();
   std::string FolderName() const;  // "finetuning-mnli-m"
 };
 
@@ -71,8 +72,9 @@ std::optional<std::string> DataFingerprintOf(const Cell& cell);
 std::string WhyAnother(const Cell& cell);
 // The same of a finetuning.
 std::string WhyAnother(const Cell& cell, const CellFinetuning& finetuning);
-// A finished finetuning in its folder, as a record.
-FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning);
+// A finished finetuning in its folder, as a record beside that of its pretraining.
+FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning,
+                                const PretrainingRecord& pretraining);
 // The step that the last line of its pretraining's metrics is of; 0 without one.
 int64_t StepOf(const Cell& cell);
 // The content of the cell's failure.json; empty without the file.

@@ -14,6 +14,7 @@
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output.h"
+#include "tools/cli/training.h"
 #include "tools/lab/experiment/results.h"
 
 namespace crosstalk {
@@ -70,7 +71,7 @@ int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>
   for (size_t i = 0; i < cells.size() && !stopped; ++i) {
     const Cell& cell = cells[i];
     if (IsFinished(cell)) continue;
-    PrintMessage(Bold(StrCat("[", i + 1, "/", cells.size(), "] ", cell.Title())));
+    PrintPlace(i, cells.size(), cell.Title());
     switch (RunCell(cell, signals, ranks)) {
       case CellEnd::kFinished:
         break;
@@ -98,23 +99,6 @@ int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>
   return 0;
 }
 
-void PrintStatus(const std::vector<Cell>& cells, bool json) {
-  const Status status = StatusOf(cells);
-  if (json) {
-    PrintResult(ToJson(status));
-  } else {
-    PrintResult(StatusText(status));
-  }
-}
-
-void PrintPlan(const Plan& plan, bool json) {
-  if (json) {
-    PrintResult(ToJson(plan));
-  } else {
-    PrintResult(PlanText(plan));
-  }
-}
-
 namespace {
 
 // A double in as many digits as tell it from every other.
@@ -125,9 +109,17 @@ class Comparison {
   void Texts(const std::string& of, const std::string& there, const std::string& here) {
     if (there != here) Differ(of, there, here);
   }
-  // A result of an earlier version has no digest.
-  void Digests(const std::string& of, const std::string& there, const std::string& here) {
-    if (!there.empty() && !here.empty()) Texts(of, there, here);
+  // The members that are one value and are not marked as of no effect; none is as any, as of an earlier version.
+  template <Record T>
+  void Members(const std::string& of, const T& record_there, const T& record_here) {
+    for (const Field<T>& field : T::Fields()) {
+      if (field.type == FieldType::kObject || field.list || field.options.affects_result == AffectsResult::kNo)
+        continue;
+      const Json there = field.get(record_there), here = field.get(record_here);
+      if (there.is_null() || here.is_null() || there == here) continue;
+      const auto text = [](const Json& value) { return value.is_string() ? value.AsString() : value.Dump(); };
+      Differ(of + (field.options.help.empty() ? field.key : field.options.help), text(there), text(here));
+    }
   }
   // Paths stand in no record; how often a run is measured and saved only changes what of it is there.
   void Configurations(const std::string& of, const TrainingConfig& config_there, const TrainingConfig& config_here) {
@@ -175,10 +167,7 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
   Comparison compare;
   const PretrainingRecord &a = there.pretraining, &b = here.pretraining;
   compare.Configurations("", a.config, b.config);
-  compare.Texts("fingerprint of the data", a.data_fingerprint, b.data_fingerprint);
-  compare.Texts("parameters", StrCat(a.parameters), StrCat(b.parameters));
-  compare.Texts("rounding", a.simd_bits, b.simd_bits);
-  compare.Digests("model_sha256", a.model_sha256, b.model_sha256);
+  compare.Members("", a, b);
   compare.Curves(a, b);
   compare.Values("", a.values, b.values);
   for (const auto& [tasks, finetuning] : there.finetunings) {
@@ -187,9 +176,8 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
       compare.Texts(tasks, "finetuned", "not finetuned");
       continue;
     }
-    compare.Configurations(tasks + ", ", finetuning.config, other->second.config);
-    compare.Texts(tasks + ", fingerprint of the data", finetuning.data_fingerprint, other->second.data_fingerprint);
-    compare.Digests(tasks + ", model_sha256", finetuning.model_sha256, other->second.model_sha256);
+    compare.Configurations(tasks + ", ", there.ConfigOf(finetuning), here.ConfigOf(other->second));
+    compare.Members(tasks + ", ", finetuning, other->second);
     for (const auto& [task, scores] : finetuning.scores) {
       const auto own = other->second.scores.find(task);
       compare.Values(task + ", ", scores,
@@ -246,7 +234,7 @@ DrawnCells CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification) {
   namespace fs = std::filesystem;
   Cell repeated = cell;
-  repeated.folder = StrCat(folder, "/", cell.name, "/seed-", cell.pretraining.optimization.seed);
+  repeated.folder = SeedFolder(StrCat(folder, "/", cell.name), cell.pretraining.optimization.seed);
   CROSSTALK_CHECK(fs::weakly_canonical(repeated.folder) != fs::weakly_canonical(cell.folder), "--verify: ", cell.folder,
                   " is where the cell would be recomputed; choose another --out");
   if (Exists(repeated.folder)) RemoveAtomically(repeated.folder);
@@ -259,8 +247,8 @@ bool Verify(const Cell& cell, const std::string& folder, const StopSignals& sign
     verification->differences = {StrCat("cannot be recomputed", failure.empty() ? "" : ": ", failure)};
     return true;
   }
-  verification->model_sha256 = here->pretraining.model_sha256;
-  verification->has_digest = !there->pretraining.model_sha256.empty();
+  verification->model_sha256 = here->pretraining.model_sha256.value_or("");
+  verification->has_digest = there->pretraining.model_sha256.has_value();
   verification->differences = RecordDifferences(*there, *here);
   if (verification->differences.empty()) RemoveAtomically(repeated.folder);
   return true;
@@ -271,28 +259,26 @@ std::string VerdictText(const Verification& verification) {
   return verification.has_digest ? "the same to the bit" : "the same values; its result has no digest of the model";
 }
 
-std::string VerificationText(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others) {
-  TextTable table = {{"cell", "recomputed", "sha256 of the model"}, {}};
-  for (const Verification& one : verified) {
-    table.rows.push_back(
-        {one.cell, one.differences.empty() ? "the same to the bit" : Join(one.differences, "; "), one.model_sha256});
+void PrintVerification(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others,
+                       bool as_json) {
+  const Columns<Verification> columns = {{"cell", "cell", &Verification::cell},
+                                         {"same", "recomputed",
+                                          [](const Verification& one) -> TableValue {
+                                            if (one.differences.empty()) return {true, "the same to the bit"};
+                                            return {false, Join(one.differences, "; ")};
+                                          }},
+                                         {"model_sha256", "sha256 of the model", &Verification::model_sha256},
+                                         {"differences", "", [](const Verification& one) -> Json {
+                                            return Json::Array(one.differences.begin(), one.differences.end());
+                                          }}};
+  const Columns<Unverifiable> of_others = {{"cell", "", &Unverifiable::cell}, {"reason", "", &Unverifiable::reason}};
+  if (as_json) {
+    return PrintResult(
+        Json::MakeObject({{"verified", JsonOf(columns, verified)}, {"not_verified", JsonOf(of_others, others)}}));
   }
+  TextTable table = TextOf(columns, verified);
   for (const Unverifiable& one : others) table.rows.push_back({one.cell, "not verified: " + one.reason, ""});
-  return MarkdownTable(table);
-}
-
-Json VerificationJson(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others) {
-  Json list = Json::MakeArray(), rest = Json::MakeArray();
-  for (const Verification& one : verified) {
-    Json differences = Json::MakeArray();
-    for (const std::string& difference : one.differences) differences.Append(difference);
-    list.Append(Json::MakeObject({{"cell", one.cell},
-                                  {"same", one.differences.empty()},
-                                  {"model_sha256", one.model_sha256},
-                                  {"differences", differences}}));
-  }
-  for (const Unverifiable& one : others) rest.Append(Json::MakeObject({{"cell", one.cell}, {"reason", one.reason}}));
-  return Json::MakeObject({{"verified", list}, {"not_verified", rest}});
+  PrintResult(MarkdownTable(table));
 }
 
 }  // namespace crosstalk

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/enum_names.h"
 #include "tools/cli/progress.h"
 #include "tools/lab/experiment/cell_record.h"
 #include "tools/lab/experiment/cells.h"
@@ -25,10 +25,6 @@ int64_t WriteTables(const std::vector<Experiment>& experiments, bool json);
 int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>& cells, bool json,
              const StopSignals& signals, RankGroup* ranks = nullptr);
 
-// Prints how far the cells are, and what they would take.
-void PrintStatus(const std::vector<Cell>& cells, bool json);
-void PrintPlan(const Plan& plan, bool json);
-
 // How far the cells of a call are, whichever processes on whichever machines compute them.
 
 struct CellStatus {
@@ -39,6 +35,14 @@ struct CellStatus {
   std::string reason;                  // of a failed one, or of one whose folder holds another run
   int64_t step = 0, steps = 0;         // of its pretraining
   std::optional<double> seconds_left;  // of its pretraining, on one process
+};
+
+template <>
+struct EnumNames<CellStatus::State> {
+  using State = CellStatus::State;
+  static constexpr EnumName<State> kTable[] = {{State::kFinished, "finished"}, {State::kRunning, "running"},
+                                               {State::kFailed, "failed"},     {State::kAnother, "another run"},
+                                               {State::kBegun, "begun"},       {State::kNotBegun, "to run"}};
 };
 
 struct Status {
@@ -54,9 +58,8 @@ Status StatusOf(const std::vector<Cell>& cells);
 // "12 of 40 cells finished, 2 running, 1 failed, 25 to run; about 9 min left".
 // A caller that is about to compute the next cell counts itself as one process more.
 std::string StatusSummary(const Status& status, int64_t more = 0);
-// A line of each cell, and the summary.
-std::string StatusText(const Status& status);
-Json ToJson(const Status& status);
+// Prints a line of each cell and the summary, or all as JSON.
+void PrintStatus(const std::vector<Cell>& cells, bool as_json);
 
 // Finished cells, recomputed in another folder and compared: no tolerance.
 
@@ -91,9 +94,9 @@ DrawnCells CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t
 // itself is there. The caller holds the lock of `folder`.
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification);
 
-// A table; and {"verified": [{"cell", "same", "model_sha256", "differences"}, …], "not_verified": [{"cell", "reason"},
-// …]}.
-std::string VerificationText(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others);
-Json VerificationJson(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others);
+// Prints a table, or {"verified": [{"cell", "same", "model_sha256", "differences"}, …], "not_verified": [{"cell",
+// "reason"}, …]}.
+void PrintVerification(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others,
+                       bool as_json);
 
 }  // namespace crosstalk

@@ -38,7 +38,7 @@ std::optional<double> TableRow::Printed(const std::string& key) const {
 
 Cell Experiment::CellOf(size_t row, uint64_t seed) const {
   Cell cell = {.name = table.CellName(table.rows.at(row))};
-  cell.folder = StrCat(cells, "/", cell.name, "/seed-", seed);
+  cell.folder = SeedFolder(StrCat(cells, "/", cell.name), seed);
   cell.pretraining = configs.at(row);
   cell.pretraining.optimization.seed = seed;
   MakePathsAbsolute(&cell.pretraining);

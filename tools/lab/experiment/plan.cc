@@ -355,51 +355,45 @@ std::string PlanSummary(const Plan& plan) {
   return text;
 }
 
-std::string PlanText(const Plan& plan) {
-  std::string text =
-      "| row | cells | finished | begun | a step here | time | memory | disk | parameters | multiplications a step |\n"
-      "|---|---|---|---|---|---|---|---|---|---|\n";
-  for (const RowPlan& row : plan.rows) {
-    const auto estimate = [&](double seconds) -> std::string {
-      return row.finished == row.cells ? "" : row.step_seconds ? EstimateText(seconds) : "unknown";
+void PrintPlan(const Plan& plan, bool as_json) {
+  using P = const RowPlan&;
+  const auto estimated = [](const auto& seconds) {
+    return [=](P row) -> TableValue {
+      const bool is_known = row.step_seconds.has_value();
+      const std::string text = is_known ? EstimateText(seconds(row)) : "unknown";
+      return {is_known ? Json(seconds(row)) : Json(), row.finished == row.cells ? "" : text};
     };
-    text += StrCat("| ", row.name, " | ", row.cells, " | ", row.finished, " | ", row.begun, " | ",
-                   estimate(row.step_seconds.value_or(0)), " | ", estimate(row.seconds), " | ",
-                   BytesText(row.memory_bytes), " | ", BytesText(row.disk_bytes), " | ", CountText(row.parameters),
-                   " | ", CountText(row.step_multiplications), " |\n");
+  };
+  const Columns<RowPlan> columns = {
+      {"row", "row", &RowPlan::name},
+      {"cells", "cells", &RowPlan::cells},
+      {"finished", "finished", &RowPlan::finished},
+      {"begun", "begun", &RowPlan::begun},
+      {"step_seconds", "a step here", estimated([](P row) { return *row.step_seconds; })},
+      {"seconds", "time", estimated([](P row) { return row.seconds; })},
+      {"memory_bytes", "memory", Shown(BytesText, &RowPlan::memory_bytes)},
+      {"disk_bytes", "disk", Shown(BytesText, &RowPlan::disk_bytes)},
+      {"parameters", "parameters", Shown(CountText, &RowPlan::parameters)},
+      {"step_multiplications", "multiplications a step", Shown(CountText, &RowPlan::step_multiplications)}};
+  if (as_json) {
+    Json rates = Json::MakeObject();
+    for (const auto& [model, rate] : plan.rates) rates.Set(model, rate);
+    const std::optional<double> seconds = plan.seconds();
+    return PrintResult(Json::MakeObject({{"cells", plan.cells()},
+                                         {"finished", plan.finished()},
+                                         {"seconds", seconds ? Json(*seconds) : Json()},
+                                         {"disk_bytes", plan.disk_bytes()},
+                                         {"memory_bytes", plan.memory_bytes()},
+                                         {"threads", NumThreads()},
+                                         {"multiplications_per_second", rates},
+                                         {"rows", JsonOf(columns, plan.rows)}}));
   }
+  std::string text = MarkdownTable(TextOf(columns, plan.rows));
   for (const auto& [model, rate] : plan.rates) {
     text += StrCat("\nTimes of ", model, " are multiplications at the rate of a few passes that were measured here, ",
                    FixedText(rate / 1e9, 0), " billion a second.\n");
   }
-  return StrCat(text, "\n", PlanSummary(plan), "\n");
-}
-
-Json ToJson(const Plan& plan) {
-  Json rows = Json::MakeArray();
-  for (const RowPlan& row : plan.rows) {
-    rows.Append(Json::MakeObject({{"row", row.name},
-                                  {"cells", row.cells},
-                                  {"finished", row.finished},
-                                  {"begun", row.begun},
-                                  {"step_seconds", row.step_seconds ? Json(*row.step_seconds) : Json()},
-                                  {"seconds", row.step_seconds ? Json(row.seconds) : Json()},
-                                  {"memory_bytes", row.memory_bytes},
-                                  {"disk_bytes", row.disk_bytes},
-                                  {"parameters", row.parameters},
-                                  {"step_multiplications", row.step_multiplications}}));
-  }
-  Json rates = Json::MakeObject();
-  for (const auto& [model, rate] : plan.rates) rates.Set(model, rate);
-  const std::optional<double> seconds = plan.seconds();
-  return Json::MakeObject({{"cells", plan.cells()},
-                           {"finished", plan.finished()},
-                           {"seconds", seconds ? Json(*seconds) : Json()},
-                           {"disk_bytes", plan.disk_bytes()},
-                           {"memory_bytes", plan.memory_bytes()},
-                           {"threads", NumThreads()},
-                           {"multiplications_per_second", rates},
-                           {"rows", rows}});
+  PrintResult(StrCat(text, "\n", PlanSummary(plan), "\n"));
 }
 
 }  // namespace crosstalk

@@ -10,7 +10,6 @@
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/step_cost.h"
-#include "crosstalk/runtime/json.h"
 #include "tools/lab/experiment/cells.h"
 
 namespace crosstalk {
@@ -72,10 +71,9 @@ struct Plan {
 // Interrupted. Error(kUsage) where cells hold runs of another configuration.
 Plan MakePlan(const std::vector<Cell>& cells, const StopSignals& signals);
 
-// A line of each row and a sum, for people.
-std::string PlanText(const Plan& plan);
-// The sum alone.
+// The sum: a sentence.
 std::string PlanSummary(const Plan& plan);
-Json ToJson(const Plan& plan);
+// A line of each row and the sum, or all as JSON.
+void PrintPlan(const Plan& plan, bool as_json);
 
 }  // namespace crosstalk

@@ -1,7 +1,6 @@
 #include "tools/lab/experiment/results.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -12,7 +11,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/statistics.h"
-#include "tools/lab/experiment/cell_record.h"
+#include "tools/cli/training.h"
 
 namespace crosstalk {
 
@@ -74,16 +73,9 @@ namespace {
 
 // Seeds that a row has folders of, beside those that are asked for.
 std::set<uint64_t> SeedsOf(const Experiment& experiment, size_t row) {
-  std::set<uint64_t> seeds(experiment.seeds.begin(), experiment.seeds.end());
-  const std::string row_folder = StrCat(experiment.cells, "/", experiment.table.CellName(experiment.table.rows[row]));
-  if (!Exists(row_folder)) return seeds;
-  for (const std::string& name : ListDirectory(row_folder)) {
-    if (!name.starts_with("seed-")) continue;
-    uint64_t seed = 0;
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + 5, end, seed);
-    if (error == std::errc() && stop == end) seeds.insert(seed);
-  }
+  std::set<uint64_t> seeds =
+      SeedsIn(StrCat(experiment.cells, "/", experiment.table.CellName(experiment.table.rows[row])));
+  seeds.insert(experiment.seeds.begin(), experiment.seeds.end());
   return seeds;
 }
 
@@ -103,17 +95,13 @@ std::optional<double> StepBelow(const PretrainingRecord& record, double value) {
 }
 
 void TakePretraining(const PretrainingRecord& record, const std::vector<TableMeasure>& measures, CellResult* result) {
+  result->run = record;
   for (const TableMeasure& measure : measures) {
     if (!measure.curve_below) continue;
     if (const std::optional<double> step = StepBelow(record, *measure.curve_below))
       result->values[measure.name] = *step;
   }
   for (const auto& [measure, value] : record.values) result->values[measure] = InPercent(measure, value);
-  result->curve_steps = record.curve_steps;
-  result->curve = record.curve;
-  result->step_seconds = record.step_seconds;
-  result->joules = record.joules;
-  result->model_parameters = record.parameters;
 }
 
 void TakeScores(const FinetuningRecord& record, const std::vector<TableMeasure>& measures, CellResult* result) {
@@ -157,8 +145,8 @@ class Collector {
     for (const uint64_t seed : SeedsOf(experiment_, index)) {
       std::optional<CellResult> read = Read(experiment_.CellOf(index, seed));
       if (!read) continue;
-      row->model_parameters = read->model_parameters;
-      if (read->step_seconds) step_times.push_back(*read->step_seconds);
+      row->model_parameters = read->run.parameters;
+      if (read->run.step_seconds) step_times.push_back(*read->run.step_seconds);
       row->cells.push_back(std::move(*read));
     }
     row->step_time = MedianOfKnown(std::move(step_times));
@@ -187,7 +175,7 @@ class Collector {
       TakePretraining(pretraining, result_.measures, &result);
       for (const CellFinetuning& finetuning : cell.finetunings) {
         try {
-          CollectFinetuning(cell, kept, finetuning, &result);
+          CollectFinetuning(cell, kept, pretraining, finetuning, &result);
         } catch (const Error& error) {
           MissUnreadable(cell, StrCat(finetuning.tasks, ": cannot be read: ", error.what()));
         }
@@ -199,8 +187,8 @@ class Collector {
     return result;
   }
 
-  void CollectFinetuning(const Cell& cell, const std::optional<CellRecord>& kept, const CellFinetuning& finetuning,
-                         CellResult* result) {
+  void CollectFinetuning(const Cell& cell, const std::optional<CellRecord>& kept, const PretrainingRecord& pretraining,
+                         const CellFinetuning& finetuning, CellResult* result) {
     const bool is_kept = kept && kept->finetunings.count(finetuning.tasks) > 0;
     if (!is_kept && !IsFinished(cell.FinetuningFolder(finetuning), true)) {
       Miss(cell, StrCat(finetuning.tasks, ": ", WhyNotFinetuned(cell, finetuning)));
@@ -210,7 +198,8 @@ class Collector {
       Miss(cell, StrCat(finetuning.tasks, ": not counted: it is a run of another configuration: ", why));
       return;
     }
-    const FinetuningRecord record = is_kept ? kept->finetunings.at(finetuning.tasks) : ReadFinetuning(cell, finetuning);
+    const FinetuningRecord record =
+        is_kept ? kept->finetunings.at(finetuning.tasks) : ReadFinetuning(cell, finetuning, pretraining);
     if (IsOfTheSameText(record.data_fingerprint, &task_fingerprints_[finetuning.tasks])) {
       TakeScores(record, result_.measures, result);
     } else {
@@ -279,12 +268,6 @@ Scatter TableResult::ScatterOf(const TableMeasure& measure, const std::string& g
     if (row.row->group == group) values.push_back(row.ValuesOf(measure));
   }
   return crosstalk::ScatterOf(values);
-}
-
-std::vector<SettingPair> TableResult::PairsOf(const TableMeasure& measure) const {
-  std::vector<BySeed> values;
-  for (const RowResult& row : rows) values.push_back(row.ValuesOf(measure));
-  return PairsOfSettings(values, kClaimLevel);
 }
 
 int64_t TableResult::MostSeeds() const {

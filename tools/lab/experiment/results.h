@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/json.h"
 #include "tools/cli/output.h"
 #include "tools/cli/statistics.h"
+#include "tools/lab/experiment/cell_record.h"
 #include "tools/lab/experiment/experiment.h"
 #include "tools/lab/experiment/scale.h"
 
@@ -54,24 +55,20 @@ ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
                       const std::function<Scatter(const std::string& row)>& scatter,
                       const std::function<BySeed(const std::string& row)>& values);
 
-// The final measures of a cell's run.
 struct CellResult {
   uint64_t seed = 0;
-  std::map<std::string, double> values;  // by measure; shares in per cent
-  std::optional<double> step_seconds;    // median
-  std::optional<double> joules;          // of its pretraining
-  std::vector<double> curve_steps, curve;
-  int64_t model_parameters = 0;
+  std::map<std::string, double> values;  // by measure, with those of its finetunings; shares in per cent
+  PretrainingRecord run;
 };
 
 struct RowResult {
   const TableRow* row = nullptr;
   AttentionConfig layer;
-  double over = 0;                  // where the figure's curves have it: its value of the table's field
-  AttentionCost cost;               // on one example, n = m = length
-  int64_t length = 0, steps = 0;    // of its pretraining
-  std::vector<CellResult> cells;    // whose pretraining is finished, by seed
-  int64_t model_parameters = 0;     // 0: not known
+  double over = 0;                // where the figure's curves have it: its value of the table's field
+  AttentionCost cost;             // on one example, n = m = length
+  int64_t length = 0, steps = 0;  // of its pretraining
+  std::vector<CellResult> cells;  // whose pretraining is finished, by seed
+  std::optional<int64_t> model_parameters;
   std::optional<double> step_time;  // seconds: the median over the cells
 
   // Values of one measure, by seed; mean_of where all of its parts are measured.
@@ -96,8 +93,6 @@ struct TableResult {
 
   bool IsMeasured(const TableMeasure& measure) const;
   Scatter ScatterOf(const TableMeasure& measure, const std::string& group) const;  // over its rows of the group
-  // Of rows that have a seed in common.
-  std::vector<SettingPair> PairsOf(const TableMeasure& measure) const;
   int64_t MostSeeds() const;
   // Common to all rows; none where they differ.
   std::optional<int64_t> Length() const, Steps() const;

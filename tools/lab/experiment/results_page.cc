@@ -15,23 +15,6 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// A short text stays on its line: "2.0410 ± 0.0433 (3)", "talking-24x32".
-TableCell UnbrokenCell(const std::string& text) {
-  constexpr size_t kShort = 40;
-  const TableCell cell(text);
-  if (cell.number || text.size() > kShort) return cell;
-  return HtmlCell("<span style=\"white-space: nowrap\">" + EscapeHtml(text) + "</span>");
-}
-
-std::string Html(const TextTable& table, const std::string& caption) {
-  std::vector<std::vector<TableCell>> rows;
-  for (const std::vector<std::string>& row : table.rows) {
-    std::vector<TableCell>& cells = rows.emplace_back();
-    for (const std::string& text : row) cells.push_back(text.empty() ? TableCell(text) : UnbrokenCell(text));
-  }
-  return HtmlTable(table.header, rows, {.caption = caption});
-}
-
 std::string Paragraph(const std::string& text) { return "<p>" + EscapeHtml(text) + "</p>"; }
 
 std::string List(const std::vector<std::string>& texts) {
@@ -76,7 +59,7 @@ Intervals DifferencesOf(const TableResult& result, const TableMeasure& measure) 
 // A row's curve, over its runs.
 Series CurveOf(const RowResult& row) {
   std::vector<Series> runs;
-  for (const CellResult& cell : row.cells) runs.push_back({.name = "", .x = cell.curve_steps, .y = cell.curve});
+  for (const CellResult& cell : row.cells) runs.push_back({.name = "", .x = cell.run.curve_steps, .y = cell.run.curve});
   return MeanAndRange(row.row->name, runs);
 }
 
@@ -111,7 +94,7 @@ std::string ClaimsHtml(const TableResult& result) {
   std::vector<std::string> not_measured;
   const TextTable claims = ClaimsTable(result, &not_measured);
   std::string html = Paragraph(ClaimsNote());
-  if (!claims.rows.empty()) html += Html(claims, "Claims");
+  if (!claims.rows.empty()) html += HtmlTable(claims, {.caption = "Claims", .unbroken = true});
   if (!not_measured.empty()) html += Paragraph("Not measured:") + List(not_measured);
   return html;
 }
@@ -134,8 +117,8 @@ std::string ResultsPage(const TableResult& result) {
   page.SetKind("Crosstalk: tables");
   page.SetLead(result.experiment->lead);
   page.AddSection("What was run", List(RunNotes(result)));
-  page.AddSection("Table",
-                  Html(MeasuresTable(result), table.Label()) + (table.note.empty() ? "" : Paragraph(table.note)));
+  page.AddSection("Table", HtmlTable(MeasuresTable(result), {.caption = table.Label(), .unbroken = true}) +
+                               (table.note.empty() ? "" : Paragraph(table.note)));
   std::string charts;
   for (const TableMeasure& measure : result.measures) {
     charts += LineChart(ChartOf(result, measure), SeriesOf(result, measure));
@@ -143,11 +126,12 @@ std::string ResultsPage(const TableResult& result) {
     if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
   }
   if (const TextTable pairs = table.claims.empty() ? DifferencesTable(result) : TextTable(); !pairs.rows.empty()) {
-    charts += Paragraph(DifferencesNote()) + Html(pairs, "Differences");
+    charts += Paragraph(DifferencesNote()) + HtmlTable(pairs, {.caption = "Differences", .unbroken = true});
   }
   if (!charts.empty()) page.AddSection(table.IsOfPaper() ? "Beside the paper" : "Differences", charts);
   if (!table.claims.empty()) page.AddSection("Claims", ClaimsHtml(result));
-  page.AddSection("Cost", Html(CostsTable(result), "Cost of a layer, and time of a step"));
+  page.AddSection("Cost",
+                  HtmlTable(CostsTable(result), {.caption = "Cost of a layer, and time of a step", .unbroken = true}));
   std::vector<Series> curves;
   for (const RowResult& row : result.rows) {
     if (!row.cells.empty()) curves.push_back(CurveOf(row));

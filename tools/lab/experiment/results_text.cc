@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <iterator>
+#include <optional>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -21,20 +24,22 @@ std::string PrintedText(double value, int digits) {
   return FixedText(value, std::max(digits, decimals));
 }
 
-std::string OursText(const TableMeasure& measure, const BySeed& by_seed) {
-  if (by_seed.empty()) return "";
-  const MeanAndDeviation summary = Summarise(ValuesOf(by_seed));
+// The mean over the seeds, with the deviation and their number.
+TableValue OursValue(const TableMeasure& measure, const std::vector<double>& values) {
+  if (values.empty()) return TableValue();
+  const MeanAndDeviation summary = Summarise(values);
   const int digits = ShownDigits(measure);
-  return StrCat(FixedText(summary.mean, digits), by_seed.size() > 1 ? " ± " + FixedText(summary.deviation, digits) : "",
-                " (", by_seed.size(), ")");
+  return {summary.mean,
+          StrCat(FixedText(summary.mean, digits), values.size() > 1 ? " ± " + FixedText(summary.deviation, digits) : "",
+                 " (", values.size(), ")")};
 }
 
-std::string PaperText(const TableRow& row, const std::string& key, int digits) {
-  const std::optional<double> value = row.Printed(key);
-  if (!value) return "";
-  std::string text = PrintedText(*value, digits);
-  if (const auto deviation = row.Printed(key + "_deviation")) text += " (" + PrintedText(*deviation, digits) + ")";
-  return text + (row.label_lost ? " ?" : "");
+// As printed: with its deviation, and a mark where it may be another row's.
+TableValue PaperValue(const TableRow& row, const std::string& key, int digits) {
+  const std::optional<double> value = row.Printed(key), deviation = row.Printed(key + "_deviation");
+  if (!value) return TableValue();
+  return {*value, StrCat(PrintedText(*value, digits), deviation ? " (" + PrintedText(*deviation, digits) + ")" : "",
+                         row.label_lost ? " ?" : "")};
 }
 
 bool IsPrinted(const TableResult& result, const std::string& key) {
@@ -42,9 +47,8 @@ bool IsPrinted(const TableResult& result, const std::string& key) {
   return std::any_of(result.rows.begin(), result.rows.end(), has);
 }
 
-std::string IntervalText(const std::optional<Interval>& interval, int digits) {
-  if (!interval) return "";
-  return StrCat(FixedText(interval->low, digits), " … ", FixedText(interval->high, digits));
+std::function<std::string(double)> FixedTo(int digits) {
+  return [digits](double value) { return FixedText(value, digits); };
 }
 
 std::optional<double> RelativeTime(const TableResult& result, const RowResult& row) {
@@ -66,8 +70,8 @@ std::string EnergyNote(const TableResult& result) {
   for (const RowResult& row : result.rows) {
     for (const CellResult& cell : row.cells) {
       ++runs;
-      told += cell.joules ? 1 : 0;
-      joules += cell.joules.value_or(0);
+      told += cell.run.joules ? 1 : 0;
+      joules += cell.run.joules.value_or(0);
     }
   }
   if (told == 0) return "";
@@ -77,84 +81,122 @@ std::string EnergyNote(const TableResult& result) {
 
 std::string Listed(const std::set<std::string>& texts) { return Join({texts.begin(), texts.end()}, "; "); }
 
-Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-Json IntervalJson(const std::optional<Interval>& interval) {
-  return interval ? Json::MakeArray({interval->low, interval->high}) : Json();
+std::string HeadsText(const AttentionConfig& layer) {
+  const bool alike = layer.form == AttentionForm::kBilinear || (layer.h_k == layer.h && layer.h == layer.h_v);
+  const std::string heads = alike ? StrCat(layer.h) : StrCat(layer.h_k, ", ", layer.h, ", ", layer.h_v);
+  return layer.d_k > 0 ? StrCat(heads, " × ", layer.d_k) : heads;
 }
 
-// Quoted where it has to be.
-std::string CsvCell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  return "\"" + Join(Split(text, '"'), "\"\"") + "\"";
+using RowColumns = Columns<RowResult>;
+using Row = const RowResult&;
+
+Column<RowResult> NameColumn(const TableResult& result) {
+  return {"row", result.table->rows_are, [](Row row) { return row.row->name; }};
 }
 
-std::string CsvLine(const std::vector<std::string>& cells) {
-  std::vector<std::string> quoted;
-  for (const std::string& cell : cells) quoted.push_back(CsvCell(cell));
-  return Join(quoted, ",") + "\n";
+// A measure over the seeds, beside the paper's where it has one.
+RowColumns MeasureColumns(const TableResult& result, const TableMeasure& measure) {
+  const std::string &name = measure.name, more = name + "_long";
+  const std::string paper = IsPrinted(result, name) ? "paper: " + measure.label : "";
+  const auto values = [measure](Row row) { return ValuesOf(row.ValuesOf(measure)); };
+  return {{"mean", result.IsMeasured(measure) ? measure.label : "",
+           [=](Row row) { return OursValue(measure, values(row)); }},
+          {"deviation", "",
+           [=](Row row) { return values(row).size() < 2 ? Json() : Json(Summarise(values(row)).deviation); }},
+          {"seeds", "", [=](Row row) { return std::ssize(values(row)); }},
+          {"by_seed", "", [=](Row row) { return BySeedJson(row.ValuesOf(measure)); }, ForPrograms::kJson},
+          {"paper", paper, [=](Row row) { return PaperValue(*row.row, name, measure.digits); }},
+          {"", !paper.empty() && IsPrinted(result, more) ? paper + ", 8 times the steps" : "",
+           [=](Row row) { return PaperValue(*row.row, more, measure.digits); }}};
 }
 
-std::string NumberText(const std::optional<double>& value) { return value ? Json(*value).Dump() : ""; }
+// What a layer and a step cost.
+RowColumns CostColumns(const TableResult& result) {
+  const auto parameters = [](Row row) -> std::optional<int64_t> { return row.row->Printed("parameters"); };
+  const auto ratio = [](double value) { return FixedText(value, 2); };
+  return {{"layer_parameters", "parameters, layer", Shown(CountText, [](Row row) { return row.cost.parameters; })},
+          {"layer_parameters_paper", IsPrinted(result, "parameters") ? "paper: parameters, layer" : "",
+           Shown(CountText, parameters), ForPrograms::kCsv},
+          {"layer_multiplications", "multiplications, layer",
+           Shown(CountText, [](Row row) { return row.cost.multiplications; })},
+          {"model_parameters", "parameters, model", Shown(CountText, &RowResult::model_parameters)},
+          {"step_seconds", "step time (ms)",
+           Shown([](double seconds) { return FixedText(1000 * seconds, 1); }, &RowResult::step_time)},
+          {"step_time_relative", "step time, to the first row",
+           Shown(ratio, [&](Row row) { return RelativeTime(result, row); })},
+          {"step_time_relative_paper", IsPrinted(result, "step_time") ? "paper: step time, to the first row" : "",
+           [=, &result](Row row) {
+             const auto marked = [&](double value) { return ratio(value) + (row.row->label_lost ? " ?" : ""); };
+             return ValueOf(PrintedRelativeTime(result, *row.row), marked);
+           }}};
+}
+
+void Append(RowColumns more, RowColumns* columns) { std::move(more.begin(), more.end(), std::back_inserter(*columns)); }
+
+// All that programs get of a row.
+RowColumns ColumnsForPrograms(const TableResult& result) {
+  constexpr ForPrograms kJson = ForPrograms::kJson;
+  const auto measures = [&result](Row row) {
+    Json json = Json::MakeObject();
+    for (const TableMeasure& one : result.measures) json.Set(one.name, JsonOf(MeasureColumns(result, one), row));
+    return json;
+  };
+  RowColumns columns = {NameColumn(result),
+                        {"layer", "", [](Row row) { return ToString(row.layer); }, kJson},
+                        {"seeds", "", [](Row row) { return std::ssize(row.cells); }, kJson},
+                        {"measures", "", measures, kJson}};
+  for (const TableMeasure& measure : result.measures) {
+    for (Column<RowResult>& one : MeasureColumns(result, measure)) {
+      if (one.key.empty() || one.programs == kJson) continue;
+      columns.push_back({StrCat(measure.name, "_", one.key), "", std::move(one.value), ForPrograms::kCsv});
+    }
+  }
+  Append(CostColumns(result), &columns);
+  columns.push_back({"paper", "", [](Row row) { return row.row->paper; }, kJson});
+  columns.push_back({"paper_label_lost", "", [](Row row) -> Json { return row.row->label_lost; }, kJson});
+  return columns;
+}
+
+Columns<PairResult> PairColumns(const TableMeasure& measure) {
+  using Pair = const PairResult&;
+  const auto text = FixedTo(ShownDigits(measure));
+  return {{"better", "better, as claimed", &PairResult::better},
+          {"worse", "than", &PairResult::worse},
+          {"gain_mean", "by (mean)",
+           Shown(text, [](Pair pair) { return pair.gains.empty() ? std::nullopt : std::optional(pair.mean); })},
+          {"interval_95", "95 % interval", [=](Pair pair) { return IntervalValue(pair.at_95, text); }},
+          {"interval_strict", "", [=](Pair pair) { return IntervalValue(pair.at_most, text); }},
+          {"", "seeds", [](Pair pair) { return std::ssize(pair.gains); }},
+          {"gain_by_seed", "", [](Pair pair) { return BySeedJson(pair.gains); }}};
+}
+
+std::vector<SettingDifference> DifferencesOf(const TableResult& result) {
+  std::vector<SettingDifference> differences;
+  for (const TableMeasure& measure : result.measures) {
+    std::vector<std::pair<std::string, BySeed>> values;
+    for (const RowResult& row : result.rows) values.emplace_back(row.row->name, row.ValuesOf(measure));
+    AddDifferences({.measure = measure.name, .label = measure.label, .text = FixedTo(ShownDigits(measure))}, values,
+                   &differences);
+  }
+  return differences;
+}
 
 }  // namespace
 
 TextTable MeasuresTable(const TableResult& result) {
-  TextTable table;
-  table.header = {result.table->rows_are, "heads here"};
-  for (const TableMeasure& measure : result.measures) {
-    const bool here = result.IsMeasured(measure), there = IsPrinted(result, measure.name);
-    if (here) table.header.push_back(measure.label);
-    if (there) table.header.push_back(StrCat("paper: ", measure.label));
-    const bool more = there && IsPrinted(result, measure.name + "_long");
-    if (more) table.header.push_back(StrCat("paper: ", measure.label, ", 8 times the steps"));
-  }
-  for (const RowResult& row : result.rows) {
-    const AttentionConfig& layer = row.layer;
-    const bool alike = layer.form == AttentionForm::kBilinear || (layer.h_k == layer.h && layer.h == layer.h_v);
-    const std::string heads = alike ? StrCat(layer.h) : StrCat(layer.h_k, ", ", layer.h, ", ", layer.h_v);
-    std::vector<std::string> cells = {row.row->name, layer.d_k > 0 ? StrCat(heads, " × ", layer.d_k) : heads};
-    for (const TableMeasure& measure : result.measures) {
-      if (result.IsMeasured(measure)) cells.push_back(OursText(measure, row.ValuesOf(measure)));
-      if (!IsPrinted(result, measure.name)) continue;
-      cells.push_back(PaperText(*row.row, measure.name, measure.digits));
-      if (IsPrinted(result, measure.name + "_long")) {
-        cells.push_back(PaperText(*row.row, measure.name + "_long", measure.digits));
-      }
-    }
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
+  RowColumns columns = {NameColumn(result), {"", "heads here", [](Row row) { return HeadsText(row.layer); }}};
+  for (const TableMeasure& measure : result.measures) Append(MeasureColumns(result, measure), &columns);
+  return TextOf(columns, result.rows);
 }
 
 TextTable CostsTable(const TableResult& result) {
-  const bool printed = IsPrinted(result, "parameters"), timed = IsPrinted(result, "step_time");
-  TextTable table;
-  table.header = {result.table->rows_are, "parameters, layer"};
-  if (printed) table.header.push_back("paper: parameters, layer");
-  for (const char* name :
-       {"multiplications, layer", "parameters, model", "step time (ms)", "step time, to the first row"}) {
-    table.header.emplace_back(name);
-  }
-  if (timed) table.header.push_back("paper: step time, to the first row");
-  for (const RowResult& row : result.rows) {
-    std::vector<std::string> cells = {row.row->name, CountText(row.cost.parameters)};
-    const std::optional<double> parameters = row.row->Printed("parameters");
-    if (printed) cells.push_back(parameters ? CountText(static_cast<int64_t>(*parameters)) : "");
-    cells.push_back(CountText(row.cost.multiplications));
-    cells.push_back(row.model_parameters > 0 ? CountText(row.model_parameters) : "");
-    cells.push_back(row.step_time ? FixedText(1000 * *row.step_time, 1) : "");
-    const std::optional<double> ours = RelativeTime(result, row), theirs = PrintedRelativeTime(result, *row.row);
-    cells.push_back(ours ? FixedText(*ours, 2) : "");
-    if (timed) cells.push_back(theirs ? FixedText(*theirs, 2) + (row.row->label_lost ? " ?" : "") : "");
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
+  RowColumns columns = {NameColumn(result)};
+  Append(CostColumns(result), &columns);
+  return TextOf(columns, result.rows);
 }
 
 TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_measured) {
   TextTable table;
-  table.header = {"claim", "verdict", "better, as claimed", "than", "by (mean)", "95 % interval", "seeds"};
   for (const ClaimResult& claim : result.claims) {
     const std::string text = StrCat(claim.claim->text, " (", claim.claim->source, "; ", claim.measure.label, ")");
     if (claim.seeds == 0) {
@@ -162,29 +204,20 @@ TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_m
       if (std::all_of(claim.pairs.begin(), claim.pairs.end(), [](const auto& one) { return one.gains.empty(); }))
         continue;
     }
-    const int digits = ShownDigits(claim.measure);
-    bool first = true;
-    for (const PairResult& pair : claim.pairs) {
-      table.rows.push_back({first ? text : "", first ? claim.VerdictText() : "", pair.better, pair.worse,
-                            pair.gains.empty() ? "" : FixedText(pair.mean, digits), IntervalText(pair.at_95, digits),
-                            StrCat(pair.gains.size())});
-      first = false;
-    }
+    Columns<PairResult> columns = PairColumns(claim.measure);
+    const auto of_first = [&](const std::string& words) {
+      return [&, words](const PairResult& pair) { return TableValue(&pair == &claim.pairs[0] ? words : ""); };
+    };
+    columns.insert(columns.begin(), {{"", "claim", of_first(text)}, {"", "verdict", of_first(claim.VerdictText())}});
+    TextTable pairs = TextOf(columns, claim.pairs);
+    table.header = pairs.header;
+    std::move(pairs.rows.begin(), pairs.rows.end(), std::back_inserter(table.rows));
   }
   return table;
 }
 
 TextTable DifferencesTable(const TableResult& result) {
-  TextTable table = {{"measure", "of", "less that of", "difference (mean)", "95 % interval", "seeds"}, {}};
-  for (const TableMeasure& measure : result.measures) {
-    const int digits = ShownDigits(measure);
-    for (const SettingPair& pair : result.PairsOf(measure)) {
-      table.rows.push_back({measure.label, result.rows[pair.of].row->name, result.rows[pair.less].row->name,
-                            FixedText(Summarise(ValuesOf(pair.differences)).mean, digits),
-                            IntervalText(pair.interval, digits), StrCat(pair.differences.size())});
-    }
-  }
-  return table;
+  return TextOf(DifferenceColumns("measure"), DifferencesOf(result));
 }
 
 std::vector<std::string> RunNotes(const TableResult& result) {
@@ -245,45 +278,14 @@ std::string Markdown(const TableResult& result) {
   return text;
 }
 
-std::string Csv(const TableResult& result) {
-  std::vector<std::string> header = {"row"};
-  for (const TableMeasure& measure : result.measures) {
-    for (const char* part : {"_mean", "_deviation", "_seeds", "_paper"}) header.push_back(measure.name + part);
-  }
-  for (const char* name : {"layer_parameters", "layer_parameters_paper", "layer_multiplications", "model_parameters",
-                           "step_seconds", "step_time_relative", "step_time_relative_paper"}) {
-    header.emplace_back(name);
-  }
-  std::string text = CsvLine(header);
-  for (const RowResult& row : result.rows) {
-    std::vector<std::string> cells = {row.row->name};
-    for (const TableMeasure& measure : result.measures) {
-      const std::vector<double> values = ValuesOf(row.ValuesOf(measure));
-      const MeanAndDeviation summary = Summarise(values);
-      cells.push_back(values.empty() ? "" : Json(summary.mean).Dump());
-      cells.push_back(values.size() < 2 ? "" : Json(summary.deviation).Dump());
-      cells.push_back(StrCat(values.size()));
-      cells.push_back(NumberText(row.row->Printed(measure.name)));
-    }
-    const std::optional<double> parameters = row.row->Printed("parameters");
-    cells.push_back(StrCat(row.cost.parameters));
-    cells.push_back(parameters ? StrCat(static_cast<int64_t>(*parameters)) : "");
-    cells.push_back(StrCat(row.cost.multiplications));
-    cells.push_back(row.model_parameters > 0 ? StrCat(row.model_parameters) : "");
-    cells.push_back(NumberText(row.step_time));
-    cells.push_back(NumberText(RelativeTime(result, row)));
-    cells.push_back(NumberText(PrintedRelativeTime(result, *row.row)));
-    text += CsvLine(cells);
-  }
-  return text;
-}
+std::string Csv(const TableResult& result) { return CsvOf(ColumnsForPrograms(result), result.rows); }
 
 std::string CurvesCsv(const TableResult& result) {
   std::string text = CsvLine({"row", "seed", "step", "ln_ppl"});
   for (const RowResult& row : result.rows) {
     for (const CellResult& cell : row.cells) {
-      for (size_t i = 0; i < cell.curve.size(); ++i) {
-        text += CsvLine({row.row->name, StrCat(cell.seed), StrCat(cell.curve_steps[i]), Json(cell.curve[i]).Dump()});
+      for (size_t i = 0; i < cell.run.curve.size(); ++i) {
+        text += CsvLine({row.row->name, StrCat(cell.seed), StrCat(cell.run.curve_steps[i]), cell.run.curve[i]});
       }
     }
   }
@@ -292,76 +294,19 @@ std::string CurvesCsv(const TableResult& result) {
 
 namespace {
 
-Json BySeedJson(const BySeed& by_seed) {
-  Json json = Json::MakeObject();
-  for (const auto& [seed, value] : by_seed) json.Set(StrCat(seed), value);
-  return json;
-}
-
-Json RowJson(const TableResult& result, const RowResult& row) {
-  Json measures = Json::MakeObject();
-  for (const TableMeasure& measure : result.measures) {
-    const BySeed by_seed = row.ValuesOf(measure);
-    const std::vector<double> values = ValuesOf(by_seed);
-    const MeanAndDeviation summary = Summarise(values);
-    measures.Set(measure.name, Json::MakeObject({{"mean", values.empty() ? Json() : Json(summary.mean)},
-                                                 {"deviation", values.size() < 2 ? Json() : Json(summary.deviation)},
-                                                 {"seeds", static_cast<int64_t>(values.size())},
-                                                 {"by_seed", BySeedJson(by_seed)},
-                                                 {"paper", OrNull(row.row->Printed(measure.name))}}));
-  }
-  return Json::MakeObject({{"row", row.row->name},
-                           {"layer", ToString(row.layer)},
-                           {"seeds", static_cast<int64_t>(row.cells.size())},
-                           {"measures", measures},
-                           {"layer_parameters", row.cost.parameters},
-                           {"layer_multiplications", row.cost.multiplications},
-                           {"model_parameters", row.model_parameters > 0 ? Json(row.model_parameters) : Json()},
-                           {"step_seconds", OrNull(row.step_time)},
-                           {"step_time_relative", OrNull(RelativeTime(result, row))},
-                           {"step_time_relative_paper", OrNull(PrintedRelativeTime(result, *row.row))},
-                           {"paper", row.row->paper},
-                           {"paper_label_lost", row.row->label_lost}});
-}
-
-Json DifferencesJson(const TableResult& result) {
-  Json list = Json::MakeArray();
-  for (const TableMeasure& measure : result.measures) {
-    for (const SettingPair& pair : result.PairsOf(measure)) {
-      list.Append(Json::MakeObject({{"measure", measure.name},
-                                    {"of", result.rows[pair.of].row->name},
-                                    {"less", result.rows[pair.less].row->name},
-                                    {"mean", Summarise(ValuesOf(pair.differences)).mean},
-                                    {"interval_95", IntervalJson(pair.interval)},
-                                    {"by_seed", BySeedJson(pair.differences)}}));
-    }
-  }
-  return list;
-}
-
 Json ClaimJson(const ClaimResult& claim) {
-  Json pairs = Json::MakeArray();
-  for (const PairResult& pair : claim.pairs) {
-    pairs.Append(Json::MakeObject({{"better", pair.better},
-                                   {"worse", pair.worse},
-                                   {"gain_mean", pair.gains.empty() ? Json() : Json(pair.mean)},
-                                   {"interval_95", IntervalJson(pair.at_95)},
-                                   {"interval_strict", IntervalJson(pair.at_most)},
-                                   {"gain_by_seed", BySeedJson(pair.gains)}}));
-  }
   return Json::MakeObject({{"claim", claim.claim->text},
                            {"source", claim.claim->source},
                            {"measure", claim.measure.name},
                            {"verdict", claim.VerdictText()},
                            {"seeds", claim.seeds},
-                           {"pairs", pairs}});
+                           {"pairs", JsonOf(PairColumns(claim.measure), claim.pairs)}});
 }
 
 }  // namespace
 
 Json ToJson(const TableResult& result) {
-  Json rows = Json::MakeArray(), claims = Json::MakeArray(), missing = Json::MakeArray();
-  for (const RowResult& row : result.rows) rows.Append(RowJson(result, row));
+  Json claims = Json::MakeArray(), missing = Json::MakeArray();
   for (const ClaimResult& claim : result.claims) claims.Append(ClaimJson(claim));
   for (const MissingCell& cell : result.missing) {
     missing.Append(Json::MakeObject({{"cell", cell.title}, {"reason", cell.reason}}));
@@ -375,14 +320,15 @@ Json ToJson(const TableResult& result) {
                                 {"scale_fingerprint", result.experiment->fingerprint},
                                 {"steps", or_null(result.Steps())},
                                 {"length", or_null(result.Length())},
-                                {"data", Strings(result.data)},
-                                {"versions", Strings(result.versions)},
-                                {"simd_bits", Strings(result.simd_bits)},
-                                {"processors", Strings(result.processors)},
-                                {"rows", rows},
+                                {"data", ToJson(result.data)},
+                                {"versions", ToJson(result.versions)},
+                                {"simd_bits", ToJson(result.simd_bits)},
+                                {"processors", ToJson(result.processors)},
+                                {"rows", JsonOf(ColumnsForPrograms(result), result.rows)},
                                 {"claims", claims},
                                 {"missing", missing}});
-  if (result.table->claims.empty()) json.Set("differences", DifferencesJson(result));
+  if (result.table->claims.empty())
+    json.Set("differences", JsonOf(DifferenceColumns("measure"), DifferencesOf(result)));
   return json;
 }
 

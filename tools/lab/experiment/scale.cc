@@ -197,22 +197,16 @@ void CheckFieldsOfFinetuning(const Json& fields, const JsonReader& reader, const
 }
 
 CellFinetuning FinetuningFrom(const Json& json, const std::string& source, const std::string& folder) {
-  const JsonReader reader(json, source);
-  CellFinetuning finetuning = {.tasks = reader.String("task"), .epochs = {}, .config = Json::MakeObject()};
+  CellFinetuning finetuning = FromJson<CellFinetuning>(json, source);
   try {
     ParseTasks(finetuning.tasks);
   } catch (const Error& error) {
     Fail(ErrorKind::kData, source, ": ", error.what());
   }
-  if (reader.Has("epochs")) {
-    finetuning.epochs = reader.Double("epochs");
-    if (!(*finetuning.epochs > 0 && *finetuning.epochs <= 1e6)) reader.FailAt("epochs", "must be above 0, at most 1e6");
-  }
-  if (reader.Has("config")) {
-    finetuning.config = FieldsIn(folder, reader, "config");
-    CheckFieldsOfFinetuning(finetuning.config, reader, "config");
-  }
-  reader.RejectUnread();
+  const Json as_read = ToJson(finetuning);
+  const JsonReader reader(as_read, source);
+  finetuning.config = FieldsIn(folder, reader, "config");
+  CheckFieldsOfFinetuning(finetuning.config, reader, "config");
   return finetuning;
 }
 

@@ -15,19 +15,6 @@ namespace {
 
 using State = CellStatus::State;
 
-constexpr struct {
-  State state;
-  const char* name;
-} kStates[] = {{State::kFinished, "finished"},   {State::kRunning, "running"}, {State::kFailed, "failed"},
-               {State::kAnother, "another run"}, {State::kBegun, "begun"},     {State::kNotBegun, "to run"}};
-
-const char* NameOf(State state) {
-  for (const auto& one : kStates) {
-    if (one.state == state) return one.name;
-  }
-  return "";
-}
-
 std::string FailureText(const Cell& cell) {
   try {
     return FailureOf(cell);
@@ -137,41 +124,38 @@ Status StatusOf(const std::vector<Cell>& cells) {
 std::string StatusSummary(const Status& status, int64_t more) {
   std::string text = StrCat(status.CountOf(State::kFinished), " of ", status.cells.size(),
                             status.cells.size() == 1 ? " cell finished" : " cells finished");
-  for (const auto& one : kStates) {
-    const int64_t count = status.CountOf(one.state);
-    if (one.state != State::kFinished && count > 0) text += StrCat(", ", count, " ", one.name);
+  for (const auto& one : EnumNames<State>::kTable) {
+    const int64_t count = status.CountOf(one.value);
+    if (one.value != State::kFinished && count > 0) text += StrCat(", ", count, " ", one.name);
   }
   const std::optional<double> seconds = status.SecondsLeft(more);
   if (seconds && *seconds > 0) text += StrCat("; about ", EstimateText(*seconds), " left");
   return text;
 }
 
-std::string StatusText(const Status& status) {
-  TextTable table = {{"cell", "state", "step", "left"}, {}};
-  for (const CellStatus& cell : status.cells) {
-    const std::string more = cell.holder + cell.reason;
-    table.rows.push_back({cell.cell, StrCat(NameOf(cell.state), more.empty() ? "" : ": ", more),
-                          StrCat(cell.step, " of ", cell.steps),
-                          cell.seconds_left && *cell.seconds_left > 0 ? EstimateText(*cell.seconds_left) : ""});
+void PrintStatus(const std::vector<Cell>& cells, bool as_json) {
+  using S = const CellStatus&;
+  const Columns<CellStatus> columns = {
+      {"cell", "cell", &CellStatus::cell},
+      {"state", "state",
+       [](S cell) {
+         const std::string more = cell.holder + cell.reason;
+         return TableValue(Name(cell.state), StrCat(Name(cell.state), more.empty() ? "" : ": ", more));
+       }},
+      {"holder", "", &CellStatus::holder},
+      {"reason", "", &CellStatus::reason},
+      {"step", "step", [](S cell) { return TableValue(cell.step, StrCat(cell.step, " of ", cell.steps)); }},
+      {"steps", "", &CellStatus::steps},
+      {"seconds_left", "left",
+       Shown([](double seconds) { return seconds > 0 ? EstimateText(seconds) : ""; }, &CellStatus::seconds_left)}};
+  const Status status = StatusOf(cells);
+  if (as_json) {
+    const std::optional<double> seconds = status.SecondsLeft(0);
+    return PrintResult(Json::MakeObject({{"finished", status.CountOf(State::kFinished)},
+                                         {"seconds_left", seconds ? Json(*seconds) : Json()},
+                                         {"cells", JsonOf(columns, status.cells)}}));
   }
-  return StrCat(MarkdownTable(table), "\n", StatusSummary(status), "\n");
-}
-
-Json ToJson(const Status& status) {
-  const auto seconds_json = [](const std::optional<double>& seconds) { return seconds ? Json(*seconds) : Json(); };
-  Json cells = Json::MakeArray();
-  for (const CellStatus& cell : status.cells) {
-    cells.Append(Json::MakeObject({{"cell", cell.cell},
-                                   {"state", NameOf(cell.state)},
-                                   {"holder", cell.holder},
-                                   {"reason", cell.reason},
-                                   {"step", cell.step},
-                                   {"steps", cell.steps},
-                                   {"seconds_left", seconds_json(cell.seconds_left)}}));
-  }
-  return Json::MakeObject({{"finished", status.CountOf(State::kFinished)},
-                           {"seconds_left", seconds_json(status.SecondsLeft(0))},
-                           {"cells", cells}});
+  PrintResult(StrCat(MarkdownTable(TextOf(columns, status.cells)), "\n", StatusSummary(status), "\n"));
 }
 
 }  // namespace crosstalk

@@ -69,11 +69,11 @@ TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
       {with("parameters", -1), "parameters"},
       {with("curve", Json::MakeArray({1.0})), "curve: is not as long"},
       {with("curve_steps", Json::MakeArray({8.0, 4.0})), "curve_steps: descends"},
-      {with("values", Json::MakeObject({{"ln_ppl", 1e308}})), "ln_ppl: is not between -1e+100 and 1e+100"},
-      {with("joules", -1e308), "joules: is not between"},
+      {with("values", Json::MakeObject({{"ln_ppl", 1e308}})), "values.ln_ppl: 1e+308 is more than 1e+100"},
+      {with("joules", -1e308), "joules: -1e+308 is less than 0"},
       {with("data", "a\nb"), "data: has a control character"},
       {with("data", std::string(5000, 'a')), "data: is longer"},
-      {with("configuration", Json::MakeObject({{"steps", 8}})), "configuration of pretraining"},
+      {with("configuration", Json::MakeObject({{"steps", 8}})), "pretraining.configuration"},
       {std::string(2 << 20, ' '), "result.json"}};
   for (const auto& [bytes, expected] : cases) {
     WriteBytes(file, bytes);
@@ -166,7 +166,7 @@ TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
 TEST_F(ReproduceTest, EveryFieldThatAffectsAResultIsCompared) {
   Succeeded(RunCommand(Table({"--seeds", "1", "--cell", "1"})));
   const Json good = ParseJson(ReadBytes(CellFolder(kRows[0], 1) + "/result.json"), "good");
-  const CellRecord here = CellRecordFromJson(good, "here");
+  const CellRecord here = FromJson<CellRecord>(good, "here");
   EXPECT_EQ(RecordDifferences(here, here), std::vector<std::string>());
   const auto with = [](const Json& object, const char* key, const Json& value) { return Json(object).Set(key, value); };
   const Json &pretraining = good.At("pretraining"), &finetunings = good.At("finetunings");
@@ -190,13 +190,13 @@ TEST_F(ReproduceTest, EveryFieldThatAffectsAResultIsCompared) {
     const Json changed = with(of, "configuration", with(configuration, key, value));
     const Json forged = finetuning ? with(good, "finetunings", with(finetunings, "stories", changed))
                                    : with(good, "pretraining", changed);
-    const std::vector<std::string> found = RecordDifferences(CellRecordFromJson(forged, "there"), here);
+    const std::vector<std::string> found = RecordDifferences(FromJson<CellRecord>(forged, "there"), here);
     ASSERT_GE(found.size(), 1u) << key;  // what a finetuning does not say is as in the pretraining
     const std::string named = std::string(key) == "accumulate" ? "shards" : key;
     EXPECT_TRUE(Contains(found[0], named + ": ")) << found[0];
   }
   const Json forged = with(good, "pretraining", with(pretraining, "data_fingerprint", "x"));
-  EXPECT_EQ(RecordDifferences(CellRecordFromJson(forged, "there"), here).size(), 1u);
+  EXPECT_EQ(RecordDifferences(FromJson<CellRecord>(forged, "there"), here).size(), 1u);
 }
 
 // What a result says goes into a table's Markdown as text.
