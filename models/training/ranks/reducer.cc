@@ -188,8 +188,8 @@ void RankReducer::TakeFront() {
   receiving_.pop_front();
   const bool reached = group_.transport().Wait(front.request) > 0;
   TraceMessage("gradient from another rank", complete_here_[front.what.parameter], front.buffer);
-  gradients_[front.what.parameter].Add(
-      {front.what.node.level, front.what.node.index, reached ? std::move(front.buffer) : Tensor()});
+  AddNode(front.what.parameter,
+          {front.what.node.level, front.what.node.index, reached ? std::move(front.buffer) : Tensor()});
 }
 
 void RankReducer::Poll() {
@@ -210,13 +210,12 @@ void RankReducer::FinishSending() {
 }
 
 void RankReducer::AddGradient(int64_t part, size_t parameter, Tensor gradient) {
-  PartTree<Tensor>& tree = gradients_[parameter];
-  tree.Add({0, part, std::move(gradient)});
+  AddNode(parameter, {0, part, std::move(gradient)});
   if (part != parts_.back() || owners_[parameter] < 0) return;
   if (!exchange_began_) exchange_began_.emplace();
   complete_here_[parameter] = TraceTime();
   if (!owns(parameter)) {
-    for (PartTree<Tensor>::Node& node : tree.Take()) {
+    for (PartTree<Tensor>::Node& node : gradients_[parameter].Take()) {
       const std::span<const std::byte> bytes = node.sum.defined() ? BytesIn(node.sum) : std::span<const std::byte>();
       const Transport::Request request = Send(owners_[parameter], tag_of(parameter), bytes);
       sending_.push_back({std::move(node.sum), request, complete_here_[parameter]});

@@ -55,9 +55,10 @@ class PartTree {
     CROSSTALK_CHECK(parts >= 1, "training: a step of ", parts, " parts; there must be at least 1");
   }
 
-  // Takes a node, in any order, and adds up what is complete with it. Of parts in ascending order it keeps as many
-  // nodes as their number has binary ones.
-  void Add(Node node) {
+  // Takes a node, in any order, and adds up what is complete with it: so many additions. Of parts in ascending order it
+  // keeps as many nodes as their number has binary ones.
+  int64_t Add(Node node) {
+    int64_t additions = 0;
     const int root = std::bit_width(static_cast<uint64_t>(parts_ - 1));
     for (; node.level < root; ++node.level, node.index /= 2) {
       const int64_t sibling = node.index ^ 1;
@@ -67,9 +68,11 @@ class PartTree {
       if (found == nodes_.end()) break;
       if (sibling < node.index) std::swap(found->sum, node.sum);
       AddTo(node.sum, std::move(found->sum));
+      ++additions;
       nodes_.erase(found);
     }
     nodes_.push_back(std::move(node));
+    return additions;
   }
 
   // The sums that have no sibling here yet, by their first part: after the last part one, the root. None stay.
@@ -204,6 +207,12 @@ class RankReducer : public GradientReducer {
   void ShareParameters() override;
   std::string ShareText(std::string text) override;
   Exchange exchange() const override { return exchange_; }
+
+ protected:
+  // Every gradient, of a part or of another rank, is added here.
+  virtual int64_t AddNode(size_t parameter, PartTree<Tensor>::Node node) {
+    return gradients_[parameter].Add(std::move(node));
+  }
 
  private:
   // An owner's expected message: one node of one parameter from one rank.

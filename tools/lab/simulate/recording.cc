@@ -50,6 +50,9 @@ RecordedParameter ParameterFromJson(const Json& json, const std::string& source,
   parameter.elements = reader.Int("elements", 0, kMostElements);
   parameter.bytes = reader.Int("bytes", parameter.elements, 8 * parameter.elements);
   parameter.trainable = reader.Bool("trainable");
+  if (parameter.trainable && parameter.bytes != 4 * parameter.elements && parameter.bytes != 8 * parameter.elements) {
+    reader.FailAt("bytes", "must be 4 or 8 of each element");
+  }
   parameter.reached = reader.Bool("reached");
   parameter.seconds = Seconds(reader, "seconds");
   if (parameter.seconds > backward_seconds) reader.FailAt("seconds", "is more than backward_seconds");

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
 #include <queue>
-#include <unordered_map>
+#include <semaphore>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -52,16 +58,14 @@ std::string Describe(const Network& network) {
 
 namespace {
 
-// Messages of one rank to another that are told apart by no more than their order.
-uint64_t ChannelOf(Traffic traffic, int32_t from, int32_t parameter) {
-  return static_cast<uint64_t>(traffic) << 60 | static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(parameter);
-}
+bool IsSmall(int tag) { return tag < RankGroup::kFirstFreeTag; }
 
-struct MessageOnWay {
-  int32_t to;
-  Traffic traffic;
-  uint64_t channel;
-  double bytes;
+struct Message {
+  size_t from, to;
+  int tag;
+  size_t size;
+  std::shared_ptr<const std::string> bytes;  // null: of a tensor
+  bool hides = false;                        // a gradient, if its receiver's backward is then under way
 };
 
 struct Event {
@@ -77,159 +81,267 @@ struct Later {
   }
 };
 
-struct RankState {
-  size_t next_op = 0, next_expected = 0;
-  std::unordered_map<uint64_t, int64_t> arrived;  // messages by channel, not yet received
-  bool waits = false;
-  uint64_t waits_for = 0;
-  Traffic waits_for_traffic = Traffic::kCounts;
-  double waits_since = 0;
-  bool backward_ended = false;
-  double out_free = 0, in_free = 0;
-};
+class Replayer;
 
-class Replayer {
+class RankThread : public ReplayedRank {
  public:
-  Replayer(const std::vector<RankProgram>& programs, const Network& network)
-      : programs_(programs), network_(network), ranks_(programs.size()) {
-    result_.sent_bytes.resize(programs.size());
+  RankThread(Replayer& replayer, size_t rank) : replayer_(replayer), rank_(rank) {}
+
+  int rank() const override { return static_cast<int>(rank_); }
+  int size() const override;
+  std::string host(int /*rank*/) const override { return "simulated"; }
+  Request Send(int to, int tag, std::span<const std::byte> bytes) override;
+  Request Receive(int from, int tag, std::span<std::byte> bytes) override;
+  size_t Wait(Request request) override;
+  bool Test(Request request) override;
+  void Abort(int /*code*/) override {}
+
+  void Compute(double seconds) override { ahead_ += seconds; }
+  void Gather(Traffic purpose) override { gathered_ = purpose; }
+  void EndBackward() override {
+    CatchUp();
+    backward_ended_ = true;
   }
 
-  ReplayResult Run() {
+ private:
+  friend class Replayer;
+
+  // The messages from one rank under one tag, in their order: of its requests the k-th gets the k-th.
+  struct Channel {
+    size_t requests = 0;
+    std::vector<Message> arrived;
+  };
+  struct Pending {
+    Channel* channel;  // null: sent
+    size_t place;
+    std::span<std::byte> into;
+    Traffic traffic;
+    size_t size;
+
+    bool IsThere() const { return channel == nullptr || place < channel->arrived.size(); }
+  };
+
+  Traffic TrafficOf(int tag) const {
+    if (IsSmall(tag)) return gathered_;
+    return gathered_ == Traffic::kSquares ? Traffic::kWeight : Traffic::kGradient;
+  }
+  // Lets the seconds pass that it has computed.
+  void CatchUp();
+
+  Replayer& replayer_;
+  size_t rank_;
+  std::binary_semaphore turn_{0};
+  std::thread thread_;
+  bool ended_ = false;
+
+  double ahead_ = 0;  // computed, and not yet passed
+  Traffic gathered_ = Traffic::kCounts;
+  bool backward_ended_ = false;
+  std::map<std::pair<int, int>, Channel> channels_;  // by sender and tag
+  std::vector<Pending> requests_;
+  const Pending* awaited_ = nullptr;
+  std::shared_ptr<const std::string> last_sent_;  // rank 0 sends one text to all
+  double out_free_ = 0, in_free_ = 0;
+};
+
+// The clock. A rank that has to wait runs the events up to one that lets a rank go on, and gives it the turn.
+class Replayer {
+ public:
+  Replayer(int ranks, const Network& network, Replayed what) : network_(network), what_(what) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      ranks_.push_back(std::make_unique<RankThread>(*this, static_cast<size_t>(rank)));
+    }
+    result_.sent_bytes.resize(ranks_.size());
+  }
+
+  ReplayResult Run(const std::function<void(ReplayedRank& rank)>& body) {
+    try {
+      for (const auto& rank : ranks_) {
+        rank->thread_ = std::thread([this, &body, &rank = *rank] { RunRank(rank, body); });
+      }
+    } catch (const std::system_error&) {
+      EndAll();
+      Fail(ErrorKind::kResource, "simulate: the system gives no ", ranks_.size(), " threads, one a rank");
+    }
     for (size_t rank = 0; rank < ranks_.size(); ++rank) Schedule(0, Event::Kind::kRankGoesOn, rank);
+    GiveTurn(NextRank());
+    all_wait_.acquire();
+    for (size_t rank = 0; rank < ranks_.size() && !error_; ++rank) {
+      if (ranks_[rank]->ended_) continue;
+      error_ = std::make_exception_ptr(
+          Error(ErrorKind::kFailure, StrCat("simulate: rank ", rank, " waits for a message that nobody sends")));
+    }
+    EndAll();
+    if (error_) std::rethrow_exception(error_);
+    for (double& waited : result_.waited_seconds) waited /= static_cast<double>(ranks_.size());
+    return std::move(result_);
+  }
+
+  size_t ranks() const { return ranks_.size(); }
+
+  void PassTime(RankThread& rank, double seconds) {
+    if (what_ == Replayed::kSmallMessages) return;
+    Schedule(now_ + seconds, Event::Kind::kRankGoesOn, rank.rank_);
+    WaitForTurn(rank);
+  }
+
+  void Send(RankThread& from, Message message, Traffic traffic) {
+    const bool travels = what_ == Replayed::kAll || IsSmall(message.tag);
+    const auto bytes = static_cast<double>(message.size);
+    message.hides = traffic == Traffic::kGradient;
+    messages_.push_back(std::move(message));
+    if (!travels) return Schedule(now_, Event::Kind::kArrives, messages_.size() - 1);
+    const double out = std::max(now_, from.out_free_);
+    from.out_free_ = out + network_.Occupancy(bytes);
+    Schedule(out + network_.latency, Event::Kind::kReachesLink, messages_.size() - 1);
+    ++result_.messages;
+    if (traffic >= Traffic::kGradient) result_.sent_bytes[from.rank_] += bytes;
+    if (traffic == Traffic::kGradient) result_.gradient_bytes += bytes;
+  }
+
+  void WaitFor(RankThread& rank, const RankThread::Pending& request) {
+    const double since = now_;
+    rank.awaited_ = &request;
+    WaitForTurn(rank);
+    result_.waited_seconds[static_cast<size_t>(request.traffic)] += now_ - since;
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  void RunRank(RankThread& rank, const std::function<void(ReplayedRank& rank)>& body) {
+    rank.turn_.acquire();
+    try {
+      ThrowIfEnding();
+      body(rank);
+      rank.CatchUp();
+    } catch (...) {
+      if (!error_) error_ = std::current_exception();
+    }
+    rank.ended_ = true;
+    result_.seconds = std::max(result_.seconds, now_);
+    if (!ending_) GiveTurn(NextRank());
+  }
+
+  // Of every thread, one after another; those that wait throw.
+  void EndAll() {
+    ending_ = true;
+    for (const auto& rank : ranks_) {
+      if (!rank->thread_.joinable()) continue;
+      rank->turn_.release();
+      rank->thread_.join();
+    }
+  }
+  void ThrowIfEnding() const {
+    if (ending_) Fail(ErrorKind::kFailure, "simulate: the replay has ended");
+  }
+
+  void Schedule(double time, Event::Kind kind, size_t index) { events_.push({time, sequence_++, kind, index}); }
+
+  void GiveTurn(size_t rank) { (rank == kNone ? all_wait_ : ranks_[rank]->turn_).release(); }
+  void WaitForTurn(RankThread& rank) {
+    ThrowIfEnding();
+    const size_t next = NextRank();
+    if (next == rank.rank_) return;
+    GiveTurn(next);
+    rank.turn_.acquire();
+    ThrowIfEnding();
+  }
+
+  // Runs events until a rank goes on.
+  size_t NextRank() {
     while (!events_.empty()) {
       const Event event = events_.top();
       events_.pop();
       now_ = event.time;
-      switch (event.kind) {
-        case Event::Kind::kRankGoesOn:
-          GoOn(event.index);
-          break;
-        case Event::Kind::kReachesLink:
-          ReachLink(event.index);
-          break;
-        case Event::Kind::kArrives:
-          Arrive(messages_[event.index]);
-          break;
+      if (event.kind == Event::Kind::kRankGoesOn) return event.index;
+      if (event.kind == Event::Kind::kReachesLink) {
+        ReachLink(event.index);
+      } else if (const size_t receiver = messages_[event.index].to; Arrive(std::move(messages_[event.index]))) {
+        return receiver;
       }
     }
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (ranks_[rank].next_op == programs_[rank].ops.size()) continue;
-      Fail(ErrorKind::kFailure, "simulate: rank ", rank, " waits for a message that nobody sends");
-    }
-    for (double& waited : result_.waited_seconds) waited /= static_cast<double>(ranks_.size());
-    result_.messages = std::ssize(messages_);
-    return std::move(result_);
-  }
-
- private:
-  void Schedule(double time, Event::Kind kind, size_t index) { events_.push({time, sequence_++, kind, index}); }
-
-  // Does what takes no time; returns where time passes or a message is missing.
-  void GoOn(size_t rank) {
-    RankState& state = ranks_[rank];
-    const RankProgram& program = programs_[rank];
-    while (state.next_op < program.ops.size()) {
-      const RankOp& op = program.ops[state.next_op];
-      switch (op.kind) {
-        case RankOp::Kind::kCompute:
-          ++state.next_op;
-          if (op.amount > 0) return Schedule(now_ + op.amount, Event::Kind::kRankGoesOn, rank);
-          break;
-        case RankOp::Kind::kSend:
-          Send(rank, op);
-          ++state.next_op;
-          break;
-        case RankOp::Kind::kReceive:
-          if (!Take(state, op.traffic, ChannelOf(op.traffic, op.peer, op.parameter), Missing::kWait)) return;
-          ++state.next_op;
-          break;
-        case RankOp::Kind::kTakeArrived:
-        case RankOp::Kind::kTakeAll: {
-          const bool all = op.kind == RankOp::Kind::kTakeAll;
-          if (state.next_expected == program.expected.size()) {
-            ++state.next_op;
-            break;
-          }
-          const ExpectedGradient& next = program.expected[state.next_expected];
-          const uint64_t channel = ChannelOf(Traffic::kGradient, next.from, next.parameter);
-          if (Take(state, Traffic::kGradient, channel, all ? Missing::kWait : Missing::kGoOn)) {
-            ++state.next_expected;
-            if (next.add_seconds > 0) return Schedule(now_ + next.add_seconds, Event::Kind::kRankGoesOn, rank);
-          } else if (all) {
-            return;
-          } else {
-            ++state.next_op;
-          }
-          break;
-        }
-        case RankOp::Kind::kBackwardEnds:
-          state.backward_ended = true;
-          ++state.next_op;
-          break;
-      }
-    }
-    result_.seconds = std::max(result_.seconds, now_);
-  }
-
-  enum class Missing { kWait, kGoOn };
-  // Whether a message was there.
-  bool Take(RankState& state, Traffic traffic, uint64_t channel, Missing missing) {
-    const auto found = state.arrived.find(channel);
-    if (found != state.arrived.end()) {
-      if (--found->second == 0) state.arrived.erase(found);
-      return true;
-    }
-    if (missing == Missing::kWait) {
-      state.waits = true;
-      state.waits_for = channel;
-      state.waits_for_traffic = traffic;
-      state.waits_since = now_;
-    }
-    return false;
-  }
-
-  void Send(size_t from, const RankOp& op) {
-    const double out = std::max(now_, ranks_[from].out_free);
-    ranks_[from].out_free = out + network_.Occupancy(op.amount);
-    messages_.push_back(
-        {op.peer, op.traffic, ChannelOf(op.traffic, static_cast<int32_t>(from), op.parameter), op.amount});
-    Schedule(out + network_.latency, Event::Kind::kReachesLink, messages_.size() - 1);
-    if (op.traffic >= Traffic::kGradient) result_.sent_bytes[from] += op.amount;
-    if (op.traffic == Traffic::kGradient) result_.gradient_bytes += op.amount;
+    return kNone;
   }
 
   void ReachLink(size_t index) {
-    RankState& receiver = ranks_[static_cast<size_t>(messages_[index].to)];
-    receiver.in_free = std::max(now_, receiver.in_free) + network_.Occupancy(messages_[index].bytes);
-    Schedule(receiver.in_free, Event::Kind::kArrives, index);
+    RankThread& receiver = *ranks_[messages_[index].to];
+    receiver.in_free_ =
+        std::max(now_, receiver.in_free_) + network_.Occupancy(static_cast<double>(messages_[index].size));
+    Schedule(receiver.in_free_, Event::Kind::kArrives, index);
   }
 
-  void Arrive(const MessageOnWay& message) {
-    const auto rank = static_cast<size_t>(message.to);
-    RankState& receiver = ranks_[rank];
-    if (message.traffic == Traffic::kGradient && !receiver.backward_ended) result_.hidden_bytes += message.bytes;
-    ++receiver.arrived[message.channel];
-    if (!receiver.waits || receiver.waits_for != message.channel) return;
-    receiver.waits = false;
-    result_.waited_seconds[static_cast<size_t>(receiver.waits_for_traffic)] += now_ - receiver.waits_since;
-    GoOn(rank);
+  // Whether the receiver has waited for it.
+  bool Arrive(Message message) {
+    RankThread& receiver = *ranks_[message.to];
+    if (message.hides && !receiver.backward_ended_) result_.hidden_bytes += static_cast<double>(message.size);
+    receiver.channels_[{static_cast<int>(message.from), message.tag}].arrived.push_back(std::move(message));
+    if (receiver.awaited_ == nullptr || !receiver.awaited_->IsThere()) return false;
+    receiver.awaited_ = nullptr;
+    return true;
   }
 
-  const std::vector<RankProgram>& programs_;
   const Network& network_;
-  std::vector<RankState> ranks_;
-  std::vector<MessageOnWay> messages_;
+  Replayed what_;
+  std::vector<std::unique_ptr<RankThread>> ranks_;
+  std::binary_semaphore all_wait_{0};  // no event is left
+  bool ending_ = false;
+  std::exception_ptr error_;
+  std::vector<Message> messages_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   uint64_t sequence_ = 0;
   double now_ = 0;
   ReplayResult result_;
 };
 
+int RankThread::size() const { return static_cast<int>(replayer_.ranks()); }
+
+void RankThread::CatchUp() {
+  if (ahead_ > 0) replayer_.PassTime(*this, std::exchange(ahead_, 0));
+}
+
+Transport::Request RankThread::Send(int to, int tag, std::span<const std::byte> bytes) {
+  CatchUp();
+  Message message{.from = rank_, .to = static_cast<size_t>(to), .tag = tag, .size = bytes.size(), .bytes = nullptr};
+  if (IsSmall(tag)) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (!last_sent_ || *last_sent_ != text) last_sent_ = std::make_shared<const std::string>(text);
+    message.bytes = last_sent_;
+  }
+  replayer_.Send(*this, std::move(message), TrafficOf(tag));
+  requests_.push_back({nullptr, 0, {}, TrafficOf(tag), bytes.size()});
+  return requests_.size() - 1;
+}
+
+Transport::Request RankThread::Receive(int from, int tag, std::span<std::byte> bytes) {
+  Channel& channel = channels_[{from, tag}];
+  requests_.push_back({&channel, channel.requests++, bytes, TrafficOf(tag), 0});
+  return requests_.size() - 1;
+}
+
+size_t RankThread::Wait(Request request) {
+  CatchUp();
+  const Pending pending = requests_[request];
+  if (pending.channel == nullptr) return pending.size;
+  if (!pending.IsThere()) replayer_.WaitFor(*this, pending);
+  Message& message = pending.channel->arrived[pending.place];
+  CROSSTALK_CHECK(message.size <= pending.into.size(), "simulate: a message of ", message.size, " bytes for ",
+                  pending.into.size());
+  if (message.bytes) std::memcpy(pending.into.data(), message.bytes->data(), message.size);
+  message.bytes.reset();
+  return message.size;
+}
+
+bool RankThread::Test(Request request) {
+  CatchUp();
+  return requests_[request].IsThere();
+}
+
 }  // namespace
 
-ReplayResult Replay(const std::vector<RankProgram>& programs, const Network& network) {
-  return Replayer(programs, network).Run();
+ReplayResult Replay(int ranks, const Network& network, Replayed what,
+                    const std::function<void(ReplayedRank& rank)>& body) {
+  return Replayer(ranks, network, what).Run(body);
 }
 
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-// Replay: the ranks' programs on a network, by discrete events.
+// Replay: the ranks of a recorded step on a network, by discrete events.
 //
 //   Each rank has one link, which takes messages in both directions at once, in each one after another. A message of b
 //   bytes keeps a direction busy for w = o + b/β seconds. It leaves at
@@ -8,15 +8,20 @@
 //   alone on its way, α + o + b/β after it was sent. Messages reach a link in the order of out + α, and those of one
 //   moment in the order in which they were sent. The switch between the links is never full.
 //
-// A rank does its operations one after another, and messages travel meanwhile. The same programs give the same seconds.
+// A rank is a thread that runs RankReducer itself; its clock is the replay's, and one rank runs at a time. It does its
+// work in order, and messages travel meanwhile. The same recording gives the same seconds.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "tools/lab/simulate/rank_program.h"
+#include "crosstalk/models/training/ranks/rank_group.h"
+#include "tools/lab/simulate/recording.h"
 
 namespace crosstalk {
 
@@ -38,8 +43,12 @@ Network ParseNetwork(const std::string& text);
 // The names, with their meaning: "10GbE (1.1 GB/s, 30 µs, 5 µs a message)".
 std::string Describe(const Network& network);
 
+// The purpose of messages. Counts, losses and squares are small, and go through rank 0.
+enum class Traffic : uint8_t { kCounts, kLosses, kSquares, kGradient, kWeight };
+inline constexpr int kTraffics = 5;
+
 struct ReplayResult {
-  double seconds = 0;  // until every rank has done its program
+  double seconds = 0;  // until every rank has ended
   int64_t messages = 0;
   std::vector<double> sent_bytes;  // by rank: gradients and weights
   double gradient_bytes = 0;       // of all ranks
@@ -48,7 +57,35 @@ struct ReplayResult {
   std::array<double, kTraffics> waited_seconds = {};
 };
 
-// Error(kFailure) where the programs wait for messages that nobody sends.
-ReplayResult Replay(const std::vector<RankProgram>& programs, const Network& network);
+// A rank's transport. The network takes a message as soon as it is sent. It carries the bytes of small messages; of
+// tensors, under RankGroup's free tags, their number alone.
+class ReplayedRank : public Transport {
+ public:
+  // Seconds that pass before the rank's next message.
+  virtual void Compute(double seconds) = 0;
+  // The purpose of small messages from here on. With kSquares tensors become weights; before they are gradients.
+  virtual void Gather(Traffic purpose) = 0;
+  // From here on an exchange of gradients overlaps with nothing.
+  virtual void EndBackward() = 0;
+};
+
+enum class Replayed {
+  kAll,
+  kSmallMessages,  // computing takes no time, and tensors neither time nor a link
+};
+
+// Runs `body` for each rank. Its first error, and Error(kFailure) where a rank waits for a message that nobody sends.
+ReplayResult Replay(int ranks, const Network& network, Replayed what,
+                    const std::function<void(ReplayedRank& rank)>& body);
+
+// RankReducer's step on every rank, of `parts` parts as the recorded ones are. 1 ≤ ranks ≤ parts.
+ReplayResult ReplayStep(const StepRecording& recording, int ranks, int64_t parts, const Network& network,
+                        Replayed what = Replayed::kAll);
+
+// The owner of each recorded parameter; -1: none.
+std::vector<int> OwnersOf(const StepRecording& recording, int ranks);
+
+// Weights, gradients, and the optimizer's state of what the rank with the most of it owns; no activations.
+int64_t RankMemoryBytes(const StepRecording& recording, int ranks, int64_t parts);
 
 }  // namespace crosstalk

@@ -9,7 +9,6 @@
 
 #include "crosstalk/runtime/check.h"
 #include "tools/cli/output.h"
-#include "tools/lab/simulate/rank_program.h"
 #include "tools/page/chart.h"
 #include "tools/page/drawing.h"
 #include "tools/page/page.h"
@@ -17,17 +16,15 @@
 namespace crosstalk {
 namespace {
 
-// The networks' points of one number of ranks, whose programs are the same on all.
+// The networks' points of one number of ranks.
 std::vector<ScalingPoint> PointsOf(const StepRecording& recording, ScalingKind kind, int ranks, double seconds_alone,
                                    const std::vector<Network>& networks, const StopRequest& stop) {
   const int64_t parts = kind == ScalingKind::kStrong ? recording.parts : ranks * recording.parts;
-  const std::vector<RankProgram> programs = MakePrograms(recording, ranks, parts);
-  const std::vector<RankProgram> small = SmallMessagesOf(programs);
   const int64_t memory = RankMemoryBytes(recording, ranks, parts);
   std::vector<ScalingPoint> points;
   for (const Network& network : networks) {
     if (stop && stop()) throw Interrupted();
-    const ReplayResult replay = Replay(programs, network);
+    const ReplayResult replay = ReplayStep(recording, ranks, parts, network);
     ScalingPoint point{.ranks = ranks, .parts = parts, .seconds = replay.seconds};
     point.efficiency = seconds_alone / replay.seconds / (kind == ScalingKind::kStrong ? ranks : 1);
     if (replay.gradient_bytes > 0) point.hidden = replay.hidden_bytes / replay.gradient_bytes;
@@ -36,7 +33,7 @@ std::vector<ScalingPoint> PointsOf(const StepRecording& recording, ScalingKind k
     point.most_sent_bytes = *std::max_element(sent.begin(), sent.end());
     point.memory_bytes = memory;
     point.messages = replay.messages;
-    point.small_seconds = Replay(small, network).seconds;
+    point.small_seconds = ReplayStep(recording, ranks, parts, network, Replayed::kSmallMessages).seconds;
     point.waited_seconds = replay.waited_seconds;
     points.push_back(point);
   }
@@ -71,7 +68,7 @@ Json ToJson(const ScalingPoint& point) {
 const char* Name(ScalingKind kind) { return kind == ScalingKind::kStrong ? "strong" : "weak"; }
 
 double SecondsAlone(const StepRecording& recording) {
-  return Replay(MakePrograms(recording, 1, recording.parts), {"none", 0, 1, 0}).seconds;
+  return ReplayStep(recording, 1, recording.parts, {"none", 0, 1, 0}).seconds;
 }
 
 std::vector<ScalingCurve> SimulateScaling(const StepRecording& recording, const std::vector<int64_t>& ranks,

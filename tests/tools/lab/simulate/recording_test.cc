@@ -64,6 +64,7 @@ TEST(RecordingTest, RefusesWhatCannotBe) {
          r.backward_seconds = r.parameters[0].seconds = 1e-320;
        }},
       {"parameters[0]: seconds", [](StepRecording& r) { r.parameters[0].seconds = 0.4; }},
+      {"parameters[0]: bytes", [](StepRecording& r) { r.parameters[0].bytes = 13; }},
       {"parameters[1]: bytes", [](StepRecording& r) { r.parameters[1].bytes = 400; }},
       {"parameters[0]: elements", [](StepRecording& r) { r.parameters[0].elements = -1; }},
       {"parameters", [](StepRecording& r) { r.parameters.clear(); }},

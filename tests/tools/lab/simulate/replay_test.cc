@@ -3,18 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
-#include "tools/lab/simulate/rank_program.h"
 #include "tools/lab/simulate/scaling.h"
 
 namespace crosstalk {
 namespace replay_test {
-
-using Kind = RankOp::Kind;
 
 // Seconds that are sums of powers of two stay exact; of others a sum of a few hundred is off by less.
 constexpr double kRounding = 1e-12;
@@ -39,18 +39,27 @@ StepRecording SomeRecording() {
   return recording;
 }
 
+constexpr int kTag = RankGroup::kFirstFreeTag;
+const std::vector<std::byte> kBytesOfMessages(2000);
+
+void SendTo(ReplayedRank& rank, int to, size_t bytes) {
+  rank.Wait(rank.Send(to, kTag, std::span(kBytesOfMessages).first(bytes)));
+}
+void ReceiveFrom(ReplayedRank& rank, int from) {
+  std::vector<std::byte> bytes(2000);
+  rank.Wait(rank.Receive(from, kTag, bytes));
+}
+
 // Rank 0 sends messages of these bytes to rank 1, which receives them.
-std::vector<RankProgram> Sends(const std::vector<double>& bytes) {
-  std::vector<RankProgram> programs(2);
-  for (const double one : bytes) {
-    programs[0].ops.push_back({Kind::kSend, Traffic::kWeight, 1, 0, one});
-    programs[1].ops.push_back({Kind::kReceive, Traffic::kWeight, 0, 0, 0});
-  }
-  return programs;
+ReplayResult Sends(const std::vector<size_t>& bytes, const Network& network) {
+  return Replay(2, network, Replayed::kAll, [&](ReplayedRank& rank) {
+    rank.Gather(Traffic::kSquares);
+    for (const size_t one : bytes) rank.rank() == 0 ? SendTo(rank, 1, one) : ReceiveFrom(rank, 0);
+  });
 }
 
 TEST(ReplayTest, AMessageTakesItsLatencyItsOverheadAndItsBytes) {
-  const ReplayResult result = Replay(Sends({1000}), {"", 0.5, 4000, 0.125});
+  const ReplayResult result = Sends({1000}, {"", 0.5, 4000, 0.125});
   EXPECT_DOUBLE_EQ(result.seconds, 0.5 + 0.125 + 0.25);
   EXPECT_DOUBLE_EQ(result.waited_seconds[static_cast<size_t>(Traffic::kWeight)], 0.875 / 2);
   EXPECT_EQ(result.messages, 1);
@@ -58,34 +67,65 @@ TEST(ReplayTest, AMessageTakesItsLatencyItsOverheadAndItsBytes) {
 }
 
 TEST(ReplayTest, MessagesOfADirectionWaitForEachOther) {
-  EXPECT_DOUBLE_EQ(Replay(Sends({1000, 2000, 500}), {"", 0.5, 4000, 0.125}).seconds, 0.5 + 3 * 0.125 + 3500.0 / 4000);
+  EXPECT_DOUBLE_EQ(Sends({1000, 2000, 500}, {"", 0.5, 4000, 0.125}).seconds, 0.5 + 3 * 0.125 + 3500.0 / 4000);
 }
 
 TEST(ReplayTest, TwoSendersShareTheLinkOfTheReceiver) {
-  std::vector<RankProgram> programs(3);
-  for (const int32_t from : {1, 2}) {
-    programs[static_cast<size_t>(from)].ops.push_back({Kind::kSend, Traffic::kWeight, 0, 0, 1000});
-    programs[0].ops.push_back({Kind::kReceive, Traffic::kWeight, from, 0, 0});
-  }
-  EXPECT_DOUBLE_EQ(Replay(programs, {"", 0.5, 1000, 0}).seconds, 0.5 + 2);
+  const ReplayResult result = Replay(3, {"", 0.5, 1000, 0}, Replayed::kAll, [](ReplayedRank& rank) {
+    if (rank.rank() > 0) return SendTo(rank, 0, 1000);
+    for (const int from : {1, 2}) ReceiveFrom(rank, from);
+  });
+  EXPECT_DOUBLE_EQ(result.seconds, 0.5 + 2);
 }
 
 TEST(ReplayTest, BothDirectionsOfALinkWorkAtOnce) {
-  std::vector<RankProgram> programs(2);
-  for (const int32_t rank : {0, 1}) {
-    programs[static_cast<size_t>(rank)].ops = {{Kind::kSend, Traffic::kWeight, 1 - rank, 0, 1000},
-                                               {Kind::kReceive, Traffic::kWeight, 1 - rank, 0, 0}};
-  }
-  EXPECT_DOUBLE_EQ(Replay(programs, {"", 0.5, 1000, 0}).seconds, 1.5);
+  const ReplayResult result = Replay(2, {"", 0.5, 1000, 0}, Replayed::kAll, [](ReplayedRank& rank) {
+    SendTo(rank, 1 - rank.rank(), 1000);
+    ReceiveFrom(rank, 1 - rank.rank());
+  });
+  EXPECT_DOUBLE_EQ(result.seconds, 1.5);
+}
+
+// Under one tag the first request gets the first message, whichever is waited for first. A small message is carried.
+TEST(ReplayTest, RequestsGetMessagesInTheirOrder) {
+  Replay(2, {"", 0.5, 1000, 0}, Replayed::kAll, [](ReplayedRank& rank) {
+    std::string first = "ab", second = "cd";
+    if (rank.rank() == 0) {
+      rank.Send(1, 0, std::as_bytes(std::span(first)));
+      rank.Send(1, 0, std::as_bytes(std::span(second)));
+      return;
+    }
+    const Transport::Request one = rank.Receive(0, 0, std::as_writable_bytes(std::span(second)));
+    const Transport::Request other = rank.Receive(0, 0, std::as_writable_bytes(std::span(first)));
+    EXPECT_FALSE(rank.Test(one));
+    EXPECT_EQ(rank.Wait(other), 2u);
+    EXPECT_TRUE(rank.Test(one));
+    EXPECT_EQ(rank.Wait(one), 2u);
+    EXPECT_EQ(second + first, "abcd");
+  });
 }
 
 TEST(ReplayTest, AMessageThatNobodySendsIsAnError) {
-  std::vector<RankProgram> programs = Sends({1000});
-  programs[0].ops.clear();
-  EXPECT_THROW(Replay(programs, {"", 0, 1, 0}), Error);
+  const auto waits = [](ReplayedRank& rank) {
+    if (rank.rank() == 1) ReceiveFrom(rank, 0);
+  };
+  EXPECT_THROW(Replay(2, {"", 0, 1, 0}, Replayed::kAll, waits), Error);
 }
 
-TEST(RankProgramTest, OneRankTakesWhatWasRecorded) {
+TEST(ReplayTest, TheErrorOfARankEndsAll) {
+  const auto fails = [](ReplayedRank& rank) {
+    if (rank.rank() == 2) Fail(ErrorKind::kData, "the first");
+    ReceiveFrom(rank, 2);
+  };
+  try {
+    Replay(4, {"", 0, 1, 0}, Replayed::kAll, fails);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the first");
+  }
+}
+
+TEST(ReplayedStepTest, OneRankTakesWhatWasRecorded) {
   StepRecording recording = SomeRecording();
   // Two parts, one addition, norm, optimizer.
   EXPECT_DOUBLE_EQ(SecondsAlone(recording), 2 * 6.25 + 0.5 + 0.125 + 1);
@@ -104,8 +144,8 @@ StepRecording OneParameter(double seconds) {
   return recording;
 }
 
-TEST(RankProgramTest, TwoRanksWithAPerfectNetworkExchangeForNothing) {
-  const ReplayResult result = Replay(MakePrograms(OneParameter(1), 2, 2), {"", 0, 1e300, 0});
+TEST(ReplayedStepTest, TwoRanksWithAPerfectNetworkExchangeForNothing) {
+  const ReplayResult result = ReplayStep(OneParameter(1), 2, 2, {"", 0, 1e300, 0});
   // One part of the two; the owner adds, and updates.
   EXPECT_DOUBLE_EQ(result.seconds, 6.25 + 0.5 + 0.125 + 1);
 }
@@ -119,16 +159,16 @@ constexpr double kCounts0 = 0.25 + kLatency + 40 / kBytes, kCounts1 = kCounts0 +
 // From when rank 0 has the losses: it adds, makes its norm, updates and sends the value. Rank 1 waits for that.
 constexpr double kAfterLosses = 0.5 + 0.125 + 1 + kLatency + kLarge;
 
-TEST(RankProgramTest, AGradientThatArrivesDuringBackwardCostsItsAdditionAlone) {
-  const ReplayResult result = Replay(MakePrograms(OneParameter(1), 2, 2), {"", kLatency, kBytes, 0});
+TEST(ReplayedStepTest, AGradientThatArrivesDuringBackwardCostsItsAdditionAlone) {
+  const ReplayResult result = ReplayStep(OneParameter(1), 2, 2, {"", kLatency, kBytes, 0});
   // It arrives 1 + 2 s and α after the start of rank 1's backward.
   EXPECT_EQ(result.hidden_bytes, 1000);
   const double losses = kCounts1 + 2 + 4 + kLatency + 32 / kBytes;  // 8 and 24 bytes
   EXPECT_NEAR(result.seconds, losses + kAfterLosses, kRounding);
 }
 
-TEST(RankProgramTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
-  const ReplayResult result = Replay(MakePrograms(OneParameter(3), 2, 2), {"", kLatency, kBytes, 0});
+TEST(ReplayedStepTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
+  const ReplayResult result = ReplayStep(OneParameter(3), 2, 2, {"", kLatency, kBytes, 0});
   EXPECT_EQ(result.hidden_bytes, 0);
   // It leaves after 3 s of backward, and rank 1's losses after it.
   const double losses = kCounts1 + 2 + 3 + kLarge + kLatency + 32 / kBytes;
@@ -138,31 +178,31 @@ TEST(RankProgramTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
               (result.seconds - (losses + 0.625 + kLatency + 40 / kBytes)) / 2, kRounding);
 }
 
-TEST(RankProgramTest, WhatIsCompleteAtTheEndOfBackwardIsNotHidden) {
+TEST(ReplayedStepTest, WhatIsCompleteAtTheEndOfBackwardIsNotHidden) {
   StepRecording recording = SomeRecording();
   for (RecordedParameter& parameter : recording.parameters) parameter.seconds = recording.backward_seconds;
-  const ReplayResult result = Replay(MakePrograms(recording, 2, 2), {"", 0.25, 1000, 0});
+  const ReplayResult result = ReplayStep(recording, 2, 2, {"", 0.25, 1000, 0});
   EXPECT_EQ(result.hidden_bytes, 0);
   EXPECT_EQ(result.gradient_bytes, 2000);
 }
 
 // Power-of-two ranks that divide the parts: each gives 1/R of the gradients of each parameter's R-1 others, and the
 // weights of what it owns R-1 times.
-TEST(RankProgramTest, ARankSendsTheBytesOfARingOnAverage) {
+TEST(ReplayedStepTest, ARankSendsTheBytesOfARingOnAverage) {
   StepRecording recording = SomeRecording();
   for (int i = 0; i < 13; ++i) {
     recording.parameters.push_back({.name = "c", .elements = 10 + i, .bytes = 40 + 4 * i, .seconds = 2});
   }
   const auto bytes = static_cast<double>(recording.TrainableBytes());
   for (const int ranks : {1, 2, 4, 8}) {
-    const ReplayResult result = Replay(MakePrograms(recording, ranks, 16), {"", 1e-3, 1e6, 1e-4});
+    const ReplayResult result = ReplayStep(recording, ranks, 16, {"", 1e-3, 1e6, 1e-4});
     double sent = 0;
     for (const double one : result.sent_bytes) sent += one;
     EXPECT_DOUBLE_EQ(sent / ranks, 2 * bytes * (ranks - 1) / ranks) << ranks;
   }
 }
 
-TEST(RankProgramTest, RanksThatFallIntoSeveralNodesSendEachOfThem) {
+TEST(ReplayedStepTest, RanksThatFallIntoSeveralNodesSendEachOfThem) {
   const StepRecording recording = SomeRecording();
   const int ranks = 3, parts = 16;
   const std::vector<int> owners = OwnersOf(recording, ranks);
@@ -172,37 +212,38 @@ TEST(RankProgramTest, RanksThatFallIntoSeveralNodesSendEachOfThem) {
       if (owner != rank) expected += 1000.0 * static_cast<double>(NodesOf(rank, ranks, parts).size());
     }
   }
-  EXPECT_EQ(Replay(MakePrograms(recording, ranks, parts), {"", 0, 1e9, 0}).gradient_bytes, expected);
+  EXPECT_EQ(ReplayStep(recording, ranks, parts, {"", 0, 1e9, 0}).gradient_bytes, expected);
 }
 
-TEST(RankProgramTest, FrozenAndUnreachedParametersSendNoGradient) {
+TEST(ReplayedStepTest, FrozenAndUnreachedParametersSendNoGradient) {
   StepRecording recording = SomeRecording();
   recording.parameters[0].reached = false;
   recording.parameters.push_back({.name = "frozen", .elements = 1000, .bytes = 4000, .trainable = false});
-  const ReplayResult result = Replay(MakePrograms(recording, 2, 2), {"", 0, 1e9, 0});
+  const ReplayResult result = ReplayStep(recording, 2, 2, {"", 0, 1e9, 0});
   EXPECT_EQ(result.gradient_bytes, 1000);  // b, of rank 0
   EXPECT_EQ(result.sent_bytes[0] + result.sent_bytes[1], 1000 + 2000);
 }
 
-TEST(RankProgramTest, SmallMessagesAreThreeGathersThroughRank0) {
+TEST(ReplayedStepTest, SmallMessagesAreThreeGathersThroughRank0) {
   for (const int ranks : {1, 2, 5}) {
-    const std::vector<RankProgram> programs = MakePrograms(SomeRecording(), ranks, 8);
-    const ReplayResult small = Replay(SmallMessagesOf(programs), {"", 0, 1e300, 1});
+    const ReplayResult small = ReplayStep(SomeRecording(), ranks, 8, {"", 0, 1e300, 1}, Replayed::kSmallMessages);
     EXPECT_EQ(small.messages, 3 * 4 * (ranks - 1));
     EXPECT_EQ(small.gradient_bytes, 0);
   }
   // Two ranks, a second a message: three times 2 messages to rank 0, and 2 back.
-  EXPECT_DOUBLE_EQ(Replay(SmallMessagesOf(MakePrograms(SomeRecording(), 2, 8)), {"", 0, 1e300, 1}).seconds, 12);
+  EXPECT_DOUBLE_EQ(ReplayStep(SomeRecording(), 2, 8, {"", 0, 1e300, 1}, Replayed::kSmallMessages).seconds, 12);
 }
 
-TEST(RankProgramTest, MemoryIsWeightsGradientsAndTheOwnedState) {
+TEST(ReplayedStepTest, MemoryIsWeightsGradientsAndTheOwnedState) {
   const StepRecording recording = SomeRecording();
   EXPECT_EQ(RankMemoryBytes(recording, 1, 1), 2000 + 2000 + 4000);
   EXPECT_EQ(RankMemoryBytes(recording, 2, 2), 2000 + 2000 + 2000);
   EXPECT_EQ(RankMemoryBytes(recording, 2, 8), 2000 + 3 * 2000 + 2000);  // 4 parts a rank: two sums and a gradient
 }
 
-TEST(RankProgramTest, MoreRanksThanPartsAreRefused) { EXPECT_THROW(MakePrograms(SomeRecording(), 3, 2), Error); }
+TEST(ReplayedStepTest, MoreRanksThanPartsAreRefused) {
+  EXPECT_THROW(ReplayStep(SomeRecording(), 3, 2, {"", 0, 1, 0}), Error);
+}
 
 TEST(ScalingTest, ASecondReplayIsTheSame) {
   const StepRecording recording = SomeRecording();
