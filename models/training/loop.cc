@@ -218,12 +218,13 @@ std::unique_ptr<Model> FirstModel(const TrainingConfig& config, const Vocabulary
 }  // namespace
 
 TrainingInMemory::TrainingInMemory(const TrainingConfig& config, const TrainingData& data, const Vocabulary& vocabulary,
-                                   const LoopOptions& options)
+                                   const LoopOptions& options, GradientReducer* reducer, const StopRequest& stop)
     : model_(FirstModel(config, vocabulary)),
       optimizer_(MakeOptimizer(config.optimization, model_->Parameters())),
       alone_(config.optimization.shards),
-      batches_(MakeBatches(config, data, alone_.parts())),
-      loop_(*model_, *batches_, *optimizer_, alone_, options) {}
+      given_(reducer),
+      batches_(MakeBatches(config, data, this->reducer().parts(), stop)),
+      loop_(*model_, *batches_, *optimizer_, this->reducer(), options) {}
 
 TrainingInMemory::TrainingInMemory(const ResolvedConfig& config, const TrainingData& data, RankGroup* ranks)
     : model_(FirstModel(*config, VocabularyOf(*config, data.tokenizer.get()))),
@@ -235,6 +236,9 @@ TrainingInMemory::TrainingInMemory(const ResolvedConfig& config, const TrainingD
       batches_(MakeBatches(*config, data, reducer().parts())),
       loop_(*model_, *batches_, *optimizer_, reducer(), MakeLoopOptions(config->optimization)) {}
 
-GradientReducer& TrainingInMemory::reducer() { return ranks_ ? ranks_->reducer() : alone_; }
+GradientReducer& TrainingInMemory::reducer() {
+  if (given_ != nullptr) return *given_;
+  return ranks_ ? ranks_->reducer() : alone_;
+}
 
 }  // namespace crosstalk

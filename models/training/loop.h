@@ -123,11 +123,13 @@ class TrainingInMemory {
   TrainingInMemory(const TrainingConfig& config, const TrainingData& data)
       : TrainingInMemory(config, data, VocabularyOf(config, data.tokenizer.get()),
                          MakeLoopOptions(config.optimization)) {}
-  // With another vocabulary than that of the data's tokenizer, as long as it has all its ids.
+  // With another vocabulary than that of the data's tokenizer, as long as it has all its ids. Refers to the reducer,
+  // where there is one, which has the parts of a step. Interrupted where `stop` says so.
   TrainingInMemory(const TrainingConfig& config, const TrainingData& data, const Vocabulary& vocabulary,
-                   const LoopOptions& options);
+                   const LoopOptions& options, GradientReducer* reducer = nullptr, const StopRequest& stop = {});
 
   const Model& model() const { return *model_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
   Loop& loop() { return loop_; }
 
  private:
@@ -136,6 +138,7 @@ class TrainingInMemory {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   LocalReducer alone_;
+  GradientReducer* given_ = nullptr;
   std::unique_ptr<RankLeader> ranks_;  // null: this process alone
   std::unique_ptr<BatchSource> batches_;
   Loop loop_;

@@ -11,6 +11,7 @@
 #include "tools/cli/output.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/training.h"
+#include "tools/lab/bench/measured_step.h"
 #include "tools/lab/simulate/recording.h"
 #include "tools/lab/simulate/replay.h"
 #include "tools/lab/simulate/scaling.h"
@@ -52,11 +53,8 @@ FieldTable<SimulateSettings> SimulateFields() {
 bool IsSvg(const std::string& path) { return path.ends_with(".svg"); }
 
 StepRecording Record(const OptionTable& options, const SimulateSettings& settings, const StopSignals& signals) {
-  TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
-  CROSSTALK_CHECK_FIELD(chosen.optimization.init_from.empty(), "init_from", chosen.optimization.init_from,
-                        ": a step takes as long with the first weights; leave it out");
-  chosen.optimization.steps = std::max(chosen.optimization.steps, kStepsBeforeRecording + settings.repetitions);
-  const ResolvedConfig config(chosen);
+  const ResolvedConfig config =
+      MeasuredConfig(options.Over(TrainingFields(), TrainingConfig()), kStepsBeforeRecording + settings.repetitions);
   Progress progress;
   return RecordStep(
       config, settings.repetitions, [&signals] { return signals.Received() != 0; },

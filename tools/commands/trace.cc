@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "tools/cli/ranks.h"
 #include "tools/cli/training.h"
 #include "tools/lab/bench/bench.h"
+#include "tools/lab/bench/measured_step.h"
 #include "tools/page/page.h"
 
 namespace crosstalk {
@@ -46,35 +46,26 @@ FieldTable<TraceSettings> TraceFields() {
 }
 
 // The one of middle length: a step as it was, whose parts add up.
-std::vector<TraceEvent> TraceMedianStep(Loop& loop, int64_t repetitions, const StopSignals& signals) {
-  struct Traced {
-    double seconds;
-    std::vector<TraceEvent> events;
-  };
-  std::vector<Traced> steps;
+std::vector<TraceEvent> TraceMedianStep(Loop& loop, int64_t repetitions, const StopRequest& stop) {
   Progress progress;
-  for (int64_t i = -kWarmUps; i < repetitions; ++i) {
-    if (signals.Received() != 0) throw Interrupted();
-    const auto trace = std::make_shared<Trace>();
-    const ContextScope traced(&OpContext::trace, trace);
-    loop.Step();
-    if (i >= 0) steps.push_back({trace->seconds(), trace->Events()});
-    progress.Count("step", std::max<int64_t>(0, i + 1), repetitions);
-  }
-  std::sort(steps.begin(), steps.end(), [](const Traced& a, const Traced& b) { return a.seconds < b.seconds; });
+  std::vector<MeasuredStep> steps = MeasureSteps(
+      loop,
+      {.warm_ups = kWarmUps, .repetitions = repetitions, .traced = true, .stop = stop, .progress = [&](int64_t done) {
+         progress.Count("step", done, repetitions);
+       }});
+  std::sort(steps.begin(), steps.end(),
+            [](const MeasuredStep& a, const MeasuredStep& b) { return a.result.seconds < b.result.seconds; });
   return std::move(steps[steps.size() / 2].events);
 }
 
 int TraceStep(const OptionTable& options, RankGroup* ranks) {
   const TraceSettings settings = options.Over(TraceFields());
   if (settings.out) CheckOutput("--out", *settings.out, kPageBegin);
-  TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
-  CROSSTALK_CHECK_FIELD(chosen.optimization.init_from.empty(), "init_from", chosen.optimization.init_from,
-                        ": a step takes as long with the first weights; leave it out");
-  chosen.optimization.steps = std::max(chosen.optimization.steps, kWarmUps + settings.repetitions);
-  const ResolvedConfig config(chosen);
+  const ResolvedConfig config =
+      MeasuredConfig(options.Over(TrainingFields(), TrainingConfig()), kWarmUps + settings.repetitions);
   const StopSignals signals;
-  const TrainingData data = OpenTrainingData(*config, nullptr, [&signals] { return signals.Received() != 0; });
+  const StopRequest stop = [&signals] { return signals.Received() != 0; };
+  const TrainingData data = OpenTrainingData(*config, nullptr, stop);
   TrainingInMemory training(config, data, ranks);
 
   const int64_t parts = config->optimization.shards;
@@ -83,7 +74,7 @@ int TraceStep(const OptionTable& options, RankGroup* ranks) {
   }
   const Precision precision = config->optimization.precision;
   const double before = PeakGflops(precision);
-  const std::vector<TraceEvent> events = TraceMedianStep(training.loop(), settings.repetitions, signals);
+  const std::vector<TraceEvent> events = TraceMedianStep(training.loop(), settings.repetitions, stop);
   const StepTrace trace = MakeStepTrace(events, NumThreads(), std::max(before, PeakGflops(precision)));
   if (settings.json) {
     PrintResult(ToJson(trace));

@@ -15,6 +15,8 @@
 
 namespace crosstalk {
 
+struct StepResult;
+
 struct BenchSettings {
   // Instead of the case's own.
   std::optional<int64_t> batch = {};
@@ -124,6 +126,12 @@ struct PassSeconds {
   double backward = 0;
   double whole = 0;  // 0: their sum
 };
+
+// Of a step of training.
+PassSeconds PassOf(const StepResult& step);
+
+// The most that `run` holds at any time beyond what was held before.
+int64_t ExtraBytesOf(const std::function<void()>& run);
 
 struct MeasuredPasses {
   std::function<PassSeconds()> run;

@@ -156,10 +156,7 @@ std::vector<BenchResult> MeasureFused(const std::string& name, const MixingSizes
     return PassSeconds{.forward = middle - begin, .backward = WallSeconds() - middle};
   };
   return MeasurePasses(name, settings, multiplications, {.run = pass, .measure_memory = [&](BenchResult& result) {
-                                                           ResetPeakMemory();
-                                                           const int64_t live = GetMemoryStats().live_bytes;
-                                                           pass();
-                                                           result.extra_bytes = GetMemoryStats().peak_bytes - live;
+                                                           result.extra_bytes = ExtraBytesOf([&] { pass(); });
                                                          }});
 }
 

@@ -20,6 +20,7 @@
 #include "crosstalk/runtime/storage.h"
 #include "tools/cli/statistics.h"
 #include "tools/lab/bench/bench.h"
+#include "tools/lab/bench/measured_step.h"
 
 namespace crosstalk {
 namespace {
@@ -80,15 +81,12 @@ std::vector<BenchResult> MeasureTraining(const std::string& name, TrainingConfig
       own.optimization.precision = CurrentContext().precision;
       training = std::make_unique<TrainingInMemory>(own, data);
     }
-    const StepResult step = training->loop().Step();
+    const StepResult step = MeasureSteps(training->loop(), {})[0].result;
     tokens = static_cast<double>(step.tokens);
-    return PassSeconds{.forward = step.forward_seconds, .backward = step.backward_seconds, .whole = step.seconds};
+    return PassOf(step);
   };
   const auto measure_memory = [&](BenchResult& result) {
-    ResetPeakMemory();
-    const int64_t live = GetMemoryStats().live_bytes;
-    run();
-    result.extra_bytes = GetMemoryStats().peak_bytes - live;
+    result.extra_bytes = ExtraBytesOf([&] { run(); });
     result.step = BenchResult::Step();
   };
   const StepCost cost = EstimateStep(resolved, VocabularyOf(*resolved, data.tokenizer.get()));

@@ -20,6 +20,7 @@
 #include "crosstalk/runtime/storage.h"
 #include "tools/cli/output.h"
 #include "tools/lab/bench/bench.h"
+#include "tools/lab/bench/measured_step.h"
 
 namespace crosstalk {
 namespace {
@@ -179,8 +180,7 @@ class StepPass : private BatchSource {
   PassSeconds Run() {
     model_->SetPrecision(CurrentContext().precision);
     next_ = case_.make_batch(batch_, n_, loop_.step());
-    const StepResult step = loop_.Step();
-    return {.forward = step.forward_seconds, .backward = step.backward_seconds, .whole = step.seconds};
+    return PassOf(MeasureSteps(loop_, {})[0].result);
   }
 
  private:
@@ -224,10 +224,7 @@ std::vector<BenchResult> MeasureStep(const std::string& name, const StepCase& st
   // The optimizer has its state by then, and what another precision has kept for its next step is given back.
   const auto measure_memory = [&](BenchResult& result) {
     ResetPeakResidentBytes(result.name);
-    ResetPeakMemory();
-    const int64_t live = GetMemoryStats().live_bytes;
-    pass.Run();
-    result.extra_bytes = GetMemoryStats().peak_bytes - live;
+    result.extra_bytes = ExtraBytesOf([&] { pass.Run(); });
     result.step = BenchResult::Step{.peak_resident_bytes = PeakResidentBytes()};
   };
   const auto multiplications = static_cast<double>(ForwardMultiplications(step, batch, n));

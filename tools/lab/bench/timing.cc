@@ -5,6 +5,7 @@
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/kernels/peak.h"
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
@@ -46,6 +47,17 @@ std::string NameIn(Precision precision, const std::string& name) {
 double PeakGflops(Precision precision) {
   return precision == Precision::kBFloat16 ? kernels::MeasureBFloat16PeakGflops(NumThreads())
                                            : kernels::MeasurePeakGflops(NumThreads());
+}
+
+PassSeconds PassOf(const StepResult& step) {
+  return {.forward = step.forward_seconds, .backward = step.backward_seconds, .whole = step.seconds};
+}
+
+int64_t ExtraBytesOf(const std::function<void()>& run) {
+  ResetPeakMemory();
+  const int64_t live = GetMemoryStats().live_bytes;
+  run();
+  return GetMemoryStats().peak_bytes - live;
 }
 
 std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,

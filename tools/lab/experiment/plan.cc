@@ -14,12 +14,12 @@
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/output.h"
+#include "tools/lab/bench/measured_step.h"
 
 namespace crosstalk {
 
@@ -59,13 +59,12 @@ double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary
   LoopOptions options = MakeLoopOptions(config.optimization);
   options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0};  // a rate that diverges is no matter of time
   TrainingInMemory training(config, data, vocabulary, options);
-  Loop& loop = training.loop();
   double quickest = std::numeric_limits<double>::infinity();
-  const Stopwatch watch;
-  while (loop.step() < kMostPasses && watch.seconds() < kMostSeconds) {
-    if (signals.Received() != 0) throw Interrupted();
-    const StepResult step = loop.Step();
-    quickest = std::min(quickest, step.forward_seconds + step.backward_seconds);
+  for (const MeasuredStep& step :
+       MeasureSteps(training.loop(), {.repetitions = kMostPasses, .most_seconds = kMostSeconds, .stop = [&] {
+                                        return signals.Received() != 0;
+                                      }})) {
+    quickest = std::min(quickest, step.result.forward_seconds + step.result.backward_seconds);
   }
   return quickest;
 }

@@ -1,22 +1,20 @@
 #include "tools/lab/simulate/recording.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
-#include "crosstalk/models/training/ranks/rank_group.h"
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
 #include "tools/cli/statistics.h"
+#include "tools/lab/bench/measured_step.h"
 
 namespace crosstalk {
 namespace {
@@ -146,74 +144,6 @@ namespace {
 
 constexpr int kAdditions = 9;  // that a median is of
 
-// When what happens in a step does, by the clock of the step without the time for adding gradients.
-struct StepTimes {
-  struct Part {
-    std::vector<double> gradients;  // by parameter
-    double end = 0;
-  };
-  double batches_made = 0, parts_begin = 0, parts_end = 0, squares_known = 0, updated = 0;
-  std::vector<Part> parts;
-};
-
-// Sums parts here, as a step on one process does, but takes each gradient as soon as it is complete, as a rank does.
-class TimedReducer : public LocalReducer {
- public:
-  explicit TimedReducer(int64_t parts) : LocalReducer(parts) {}
-
-  void Start() override {
-    watch_ = {};
-    adding_seconds_ = 0;
-    times_ = {};
-  }
-  StepCounts Begin(const StepCounts& here, size_t parameters) override {
-    times_.batches_made = Now();
-    times_.parts.assign(parts().size(), {.gradients = std::vector<double>(parameters)});
-    reached_.assign(parameters, false);
-    const StepCounts counts = LocalReducer::Begin(here, parameters);
-    times_.parts_begin = Now();
-    return counts;
-  }
-  bool overlaps() const override { return true; }
-  void AddGradient(int64_t part, size_t parameter, Tensor gradient) override {
-    times_.parts[static_cast<size_t>(part)].gradients[parameter] = Now();
-    if (gradient.defined()) reached_[parameter] = true;
-    const Stopwatch adding;
-    LocalReducer::AddGradient(part, parameter, std::move(gradient));
-    adding_seconds_ += adding.seconds();
-  }
-  void AddLoss(int64_t part, LossSum sum) override {
-    MessageWriter message;
-    message.Int(part).Double(sum.loss);
-    WriteSums(sum.metrics, message);
-    loss_bytes_ = std::ssize(message.bytes());
-    LocalReducer::AddLoss(part, std::move(sum));
-    times_.parts[static_cast<size_t>(part)].end = Now();
-  }
-  StepSum Finish() override {
-    StepSum sum = LocalReducer::Finish();
-    times_.parts_end = Now();
-    return sum;
-  }
-  void ShareSquares(std::vector<double>& /*squares*/) override { times_.squares_known = Now(); }
-  void ShareParameters() override { times_.updated = Now(); }
-
-  const StepTimes& times() const { return times_; }
-  // Of the step's gradients to each other.
-  double adding_seconds() const { return adding_seconds_; }
-  bool reached(size_t parameter) const { return reached_[parameter]; }
-  int64_t loss_bytes() const { return loss_bytes_; }
-
- private:
-  double Now() const { return watch_.seconds() - adding_seconds_; }
-
-  Stopwatch watch_;
-  double adding_seconds_ = 0;
-  StepTimes times_;
-  std::vector<bool> reached_;
-  int64_t loss_bytes_ = 0;
-};
-
 // The values of all steps.
 struct Samples {
   std::vector<double> step, batch, forward, backward, norm, optimizer;
@@ -222,9 +152,9 @@ struct Samples {
 
 // Parts of a step differ, and the step took their mean. A loop says how long all forward and all backward
 // passes took: a part has its share of each.
-void AddStep(const StepTimes& times, double adding_seconds, const StepResult& result, Samples* samples) {
+void AddStep(const StepTimes& times, const StepResult& result, Samples* samples) {
   const auto parts = static_cast<double>(times.parts.size());
-  const double backward = result.backward_seconds - adding_seconds;
+  const double backward = result.backward_seconds - times.adding_seconds;
   const double backward_share = backward / (result.forward_seconds + backward);
   std::vector<double> gradients(times.parts[0].gradients.size());
   double begin = times.parts_begin;
@@ -270,22 +200,18 @@ StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const Stop
                          const std::function<void(int64_t done)>& progress) {
   const OptimizationConfig& optimization = config->optimization;
   const TrainingData data = OpenTrainingData(*config, nullptr, stop);
-  const std::unique_ptr<Model> model =
-      MakeModel(ConfigureModel(*config, VocabularyOf(*config, data.tokenizer.get())), optimization.seed);
-  PrepareModel(optimization, *model);
-  const std::vector<NamedParameter> parameters = model->Parameters();
-  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(optimization, parameters);
   TimedReducer reducer(optimization.shards);
-  const std::unique_ptr<BatchSource> batches = MakeBatches(*config, data, reducer.parts(), stop);
-  Loop loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(optimization));
+  TrainingInMemory training(*config, data, VocabularyOf(*config, data.tokenizer.get()), MakeLoopOptions(optimization),
+                            &reducer, stop);
+  const std::vector<NamedParameter> parameters = training.model().Parameters();
 
   Samples samples;
-  for (int64_t i = -kStepsBeforeRecording; i < steps; ++i) {
-    if (stop && stop()) throw Interrupted();
-    const StepResult result = loop.Step();
-    if (i < 0) continue;
-    AddStep(reducer.times(), reducer.adding_seconds(), result, &samples);
-    progress(i + 1);
+  for (const MeasuredStep& step : MeasureSteps(training.loop(), {.warm_ups = kStepsBeforeRecording,
+                                                                .repetitions = steps,
+                                                                .reducer = &reducer,
+                                                                .stop = stop,
+                                                                .progress = progress})) {
+    AddStep(step.times, step.result, &samples);
   }
 
   const PlatformInfo platform = GetPlatformInfo();
@@ -293,7 +219,7 @@ StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const Stop
                           .processor = platform.cpu_name,
                           .simd_target = kernels::SimdTargetName(),
                           .threads = NumThreads(),
-                          .model = model->Describe(),
+                          .model = training.model().Describe(),
                           .configuration = ToJson(*config),
                           .batch = optimization.batch,
                           .parts = optimization.shards,
@@ -306,7 +232,7 @@ StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const Stop
                           .add_seconds = MeasureAdditions(parameters),
                           .norm_seconds = Median(samples.norm),
                           .optimizer_seconds = Median(samples.optimizer),
-                          .optimizer_bytes = optimizer->StateBytes()};
+                          .optimizer_bytes = training.optimizer().StateBytes()};
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& value = parameters[i].value.value();
     recording.parameters.push_back({.name = parameters[i].name,
