@@ -48,7 +48,7 @@ std::string OptionTable::Help(const std::string& command, const std::string& des
   std::string group;
   size_t more = 0;
   for (const Entry& entry : entries_) {
-    if (entry.hidden) continue;
+    if (entry.hidden || !entry.of.empty()) continue;
     if (length == HelpLength::kFirst && !entry.first) {
       ++more;
       continue;
@@ -72,15 +72,30 @@ std::string OptionTable::Help(const std::string& command, const std::string& des
   };
   out += line("  --help, -h", "This text.");
   if (more > 0) out += line("  --help=all", StrCat("The same with ", more, " more options."));
+  if (const std::string taken = TakenAsWell(); !taken.empty()) out += "\n" + Paragraphs(taken);
   return out;
+}
+
+std::string OptionTable::TakenAsWell() const {
+  std::string of;
+  std::vector<std::string> defaults;
+  for (const Entry& entry : entries_) {
+    if (entry.of.empty() || entry.hidden) continue;
+    of = entry.of;
+    if (entry.other_default) defaults.push_back(entry.shown() + " " + entry.default_text);
+  }
+  if (of.empty()) return "";
+  return StrCat("All options of `crosstalk ", of, "`", not_taken_.empty() ? "" : " but " + Join(not_taken_, ", "),
+                " are taken as well: `crosstalk ", of, " --help=all` lists them.",
+                defaults.empty() ? "" : " Other defaults here: " + Join(defaults, ", ") + ".");
 }
 
 std::vector<OptionTable::Row> OptionTable::Rows() const {
   std::vector<Row> rows;
   for (const Entry& entry : entries_) {
     if (entry.hidden) continue;
-    rows.push_back({entry.names, entry.group, entry.placeholder, entry.help, entry.default_text, entry.type, entry.list,
-                    entry.choices, entry.required, entry.options.is_path});
+    rows.push_back({entry.names, entry.group, entry.placeholder, entry.help, entry.default_text, entry.of, entry.type,
+                    entry.list, entry.choices, entry.required, entry.options.is_path});
   }
   return rows;
 }
@@ -165,7 +180,8 @@ std::string ManualPage(const Command& command) {
   OptionTable options;
   command.declare(options);
   options.AddConfig();
-  const std::vector<OptionTable::Row> rows = options.Rows();
+  std::vector<OptionTable::Row> rows = options.Rows();
+  std::erase_if(rows, [](const OptionTable::Row& row) { return !row.of.empty(); });
   std::string page = TroffHead("crosstalk-" + command.name, command.summary) + Strong("crosstalk " + command.name);
   for (const OptionTable::Row& row : rows) {
     if (row.positional()) page += " " + Emphasised(row.placeholder) + (row.list ? " ..." : "");
@@ -176,6 +192,7 @@ std::string ManualPage(const Command& command) {
     if (row.group != group) page += ".SS " + Troff(group = row.group) + "\n";
     page += TaggedOption(row);
   }
+  if (const std::string taken = options.TakenAsWell(); !taken.empty()) page += ".PP\n" + TroffLines(taken);
   page += TaggedEntry(Strong("--help") + ", " + Strong("-h"),
                       "Print a summary; " + Strong("--help=all") + " prints every option.");
   return StrCat(page, ".SH EXIT STATUS\n", Troff(kExitCodes), ".SH SEE ALSO\n", Strong("crosstalk"), "(1)\n");

@@ -97,14 +97,17 @@ Json FieldValue(const std::string& name, FieldType type, const std::string& text
   return Json(text);
 }
 
+std::string OptionTable::NameOfField(const std::string& key, const FieldOptions& options) {
+  if (*options.names != 0) return options.names;
+  std::string name = "--" + key;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
 void OptionTable::AddEntry(Entry entry, const std::vector<std::string>& choices, const FieldOptions& options,
                            const Json& default_value) {
-  std::string name = options.names;
-  if (name.empty()) {
-    name = "--" + entry.key;
-    std::replace(name.begin(), name.end(), '_', '-');
-  }
-  entry.names = Split(name, ',');
+  entry.names = Split(NameOfField(entry.key, options), ',');
+  entry.of = of_;
   entry.group = group_;
   entry.placeholder = options.placeholder;
   entry.help = options.help;

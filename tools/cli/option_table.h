@@ -43,12 +43,17 @@ class OptionTable {
   OptionTable& operator=(const OptionTable&) = delete;
 
   // All rows but those whose keys are in `except`. Help and documentation show them; the values of
-  // `defaults` are shown as defaults.
+  // `defaults` are shown as defaults. Rows `of` another command, whose help and documentation show them: this command's
+  // say so, and which defaults differ from Config's own.
   template <typename Config>
   void AddFields(const FieldTable<Config>& fields, const Config& defaults = {},
-                 const std::vector<std::string>& except = {}) {
+                 const std::vector<std::string>& except = {}, const std::string& of = {}) {
+    of_ = of;
     for (const Field<Config>& field : fields) {
-      if (std::find(except.begin(), except.end(), field.key) != except.end()) continue;
+      if (std::find(except.begin(), except.end(), field.key) != except.end()) {
+        if (!of.empty()) not_taken_.push_back(NameOfField(field.key, field.options));
+        continue;
+      }
       if (!field.group.empty()) group_ = field.group;
       const auto check = [set = field.set](const Json& value) {
         Config scratch;
@@ -56,7 +61,9 @@ class OptionTable {
       };
       AddEntry({.key = field.key, .type = field.type, .list = field.list, .check = check}, field.choices, field.options,
                field.get(defaults));
+      entries_.back().other_default = !of.empty() && field.get(defaults) != field.get(Config());
     }
+    of_.clear();
   }
   // Once parsed: `base` with the fields that the command line gives, or else --config FILE.
   template <typename Config>
@@ -94,6 +101,7 @@ class OptionTable {
   struct Row {
     std::vector<std::string> names;  // "--output", "-o"; of an argument "FILE"
     std::string group, placeholder, help, default_text;
+    std::string of;  // the command that shows it; empty: this one
     FieldType type;
     bool list;
     std::vector<std::string> choices;
@@ -104,6 +112,8 @@ class OptionTable {
     bool flag() const { return placeholder.empty(); }
   };
   std::vector<Row> Rows() const;
+  // A sentence on the rows of another command; "" where there are none.
+  std::string TakenAsWell() const;
   // The message of an error, with an option ("--d-model") for each field that it names and an option sets.
   std::string MessageOf(const Error& error) const;
   // Of a field that the command calls by another name: errors of `field` name the option `name`.
@@ -125,6 +135,8 @@ class OptionTable {
     bool required = false;
     bool first = true;  // --help shows it, and not only --help=all
     bool hidden = false;
+    std::string of = {};  // as in Row
+    bool other_default = false;
     std::vector<std::string> texts = {};  // as the command line gives it, or else the configuration file
     std::optional<Json> value = {};       // the same as the field's value
 
@@ -141,6 +153,8 @@ class OptionTable {
     const std::string& shown() const { return positional() ? placeholder : names[0]; }
   };
 
+  // "--d-model" of the field d_model, unless it has names of its own.
+  static std::string NameOfField(const std::string& key, const FieldOptions& options);
   void AddEntry(Entry entry, const std::vector<std::string>& choices, const FieldOptions& options,
                 const Json& default_value);
   const Entry* FindEntry(const std::string& name) const;
@@ -152,6 +166,8 @@ class OptionTable {
   std::string OptionOf(const std::string& field) const;
 
   std::string group_ = "Options";
+  std::string of_;                      // of the rows that are being added
+  std::vector<std::string> not_taken_;  // of another command's
   std::vector<Entry> entries_;
   std::vector<std::pair<std::string, std::string>> field_names_;  // fields that options of another name set
 };

@@ -24,8 +24,9 @@
 
 namespace crosstalk {
 
-void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults, const std::vector<std::string>& except) {
-  options.AddFields(TrainingFields(), defaults, except);
+void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults, const std::vector<std::string>& except,
+                        const std::string& of) {
+  options.AddFields(TrainingFields(), defaults, except, of);
 }
 
 namespace {

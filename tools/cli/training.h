@@ -22,9 +22,9 @@ namespace crosstalk {
 
 // The options that describe a training run, shared by `train` and `compare`: the rows of TrainingFields().
 
-// All rows but those of `except`, which a command sets itself.
+// All rows but those of `except`, which a command sets itself; `of` train, where its help is to show them.
 void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults = {},
-                        const std::vector<std::string>& except = {});
+                        const std::vector<std::string>& except = {}, const std::string& of = {});
 
 // The progress output of `train` and `compare`, and the format of a held-out measure.
 

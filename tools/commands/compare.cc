@@ -191,11 +191,9 @@ Command CompareCommand() {
       "With --vary FIELD=A,B it compares the values of any option of train instead. The options of the kinds of "
       "attention then hold for all runs.",
       [](OptionTable& options) -> std::function<int()> {
-        AddTrainingOptions(options, CompareSettings().config, kNotOffered);
+        AddTrainingOptions(options, CompareSettings().config, kNotOffered, "train");
         options.AddFields(ComparisonFields());
         options.AddThreads();
-        options.ShowFirst({"--data", "--model", "--heads", "--d-model", "--layers", "--steps", "--batch", "--vary",
-                           "--seeds", "--out"});
         return [&options] { return Compare(options); };
       }};
 }

@@ -35,10 +35,13 @@ std::vector<OptionTable::Row> DeclaredOptions(const Command& command) {
 // "|" would end a cell of the table.
 std::string MarkdownCell(const std::string& text) { return Join(Split(text, '|'), "\\|"); }
 
-std::string Markdown(const Command& command, const std::vector<OptionTable::Row>& rows) {
+std::string Markdown(const Command& command) {
+  OptionTable options;
+  command.declare(options);
   std::string text = StrCat("## crosstalk ", command.name, "\n\n", command.description, "\n");
   std::string group;
-  for (const OptionTable::Row& row : rows) {
+  for (const OptionTable::Row& row : options.Rows()) {
+    if (!row.of.empty()) continue;
     if (row.group != group) {
       group = row.group;
       text += StrCat("\n| ", group, " | | default |\n|---|---|---|\n");
@@ -48,7 +51,8 @@ std::string Markdown(const Command& command, const std::vector<OptionTable::Row>
                    row.flag() || row.placeholder == names ? "" : " " + MarkdownCell(row.placeholder), "` | ",
                    MarkdownCell(row.help), " | ", MarkdownCell(row.default_text), " |\n");
   }
-  return text;
+  const std::string taken = options.TakenAsWell();
+  return taken.empty() ? text : StrCat(text, "\n", taken, "\n");
 }
 
 // Those of the subcommand that is named, or of all.
@@ -78,7 +82,7 @@ int ListOptions(const OptionsSettings& settings) {
     text =
         "# Options\n\nThe output of `crosstalk options --markdown`. Files for `--config`, and `run.json`, write names "
         "with underscores: `d_model` for `--d-model`.\n";
-    for (const Command& command : commands) text += "\n" + Markdown(command, DeclaredOptions(command));
+    for (const Command& command : commands) text += "\n" + Markdown(command);
   } else {
     for (const Command& command : commands) {
       for (const OptionTable::Row& row : DeclaredOptions(command)) {

@@ -120,11 +120,9 @@ Command SimulateCommand() {
       "the step, of --shards parts. Weak scaling: each rank computes as much as the whole step. Everything it prints "
       "is simulated, except the step of one rank. While it measures, nothing else should run on the machine.",
       [](OptionTable& options) -> std::function<int()> {
-        AddTrainingOptions(options);
+        AddTrainingOptions(options, {}, {}, "train");
         options.AddFields(SimulateFields());
         options.AddThreads();
-        options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--batch",
-                           "--shards", "--record", "--recording", "--ranks", "--network", "--out"});
         return [&options] { return Simulate(options); };
       }};
 }

@@ -18,10 +18,18 @@ if [ $# -gt 0 ]; then options=$("$1" options --markdown); else options=$(cat doc
   }' Makefile tools/*/*.mk
   printf '%s\n' "$options" | awk '
     /^## crosstalk / { print "command", command = $3 }
+    /^All options of `crosstalk / { of = $5; sub(/`.*/, "", of); like[command] = of }
     /^\| `-/ {
       split($0, parts, "`")
       count = split(parts[2], words, /[ ,]+/)
       for (i = 1; i <= count; ++i) if (words[i] ~ /^-/) print "option", command, words[i]
+      for (i = 1; i <= count; ++i) if (words[i] ~ /^-/) of_command[command] = of_command[command] " " words[i]
+    }
+    END {
+      for (command in like) {
+        count = split(of_command[like[command]], words, " ")
+        for (i = 1; i <= count; ++i) print "option", command, words[i]
+      }
     }'
 } > "$names"
 awk '

@@ -11,7 +11,14 @@ flags=
 hint=
 if [ $# -gt 3 ]; then
   # An option of two names is one of each.
-  help=$("$4" "$5" --help=all | sed 's/^  --\([a-z0-9-]*\), --\([a-z0-9-]*\)\(.*\)/  --\1\3\n  --\2\3/')
+  help=$("$4" "$5" --help=all)
+  # Another command's options, which it takes as well.
+  of=$(printf '%s\n' "$help" | tr '\n' ' ' | sed -n 's/.*All options of `crosstalk \([a-z]*\)`.*/\1/p')
+  if [ -n "$of" ]; then
+    taken=$("$4" options "$5" | sed 's/,.*//; s/.*/^  &([ ,]|$)/')
+    help=$(printf '%s\n' "$help" && "$4" "$of" --help=all | grep -E "$taken")
+  fi
+  help=$(printf '%s\n' "$help" | sed 's/^  --\([a-z0-9-]*\), --\([a-z0-9-]*\)\(.*\)/  --\1\3\n  --\2\3/')
   # "  --d-model N   Width": takes a value. "  --json   Print": takes none.
   options=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(, -[^ ]*\)* [^ -].*/\1/p' | tr 'a-z\n-' 'A-Z _')
   flags=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(, -[^ ]*\)*\(  .*\)*$/\1/p' | tr 'a-z\n-' 'A-Z _')

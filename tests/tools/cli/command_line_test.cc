@@ -50,7 +50,7 @@ TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
 }
 
 TEST(CommandLineTest, HelpHasTwoLengthsAndNoOptionThatIsRefused) {
-  for (const char* name : {"train", "finetune", "compare"}) {
+  for (const char* name : {"train", "finetune"}) {
     const std::string first = RunCommand({name, "--help"}).output, all = RunCommand({name, "--help=all"}).output;
     EXPECT_LE(std::count(first.begin(), first.end(), '\n'), 50) << first;
     EXPECT_TRUE(Contains(first, "--steps") && Contains(first, "--help=all")) << first;
@@ -65,6 +65,19 @@ TEST(CommandLineTest, HelpHasTwoLengthsAndNoOptionThatIsRefused) {
   }
   EXPECT_TRUE(Contains(finetune, "--dropout") && Contains(finetune, "--target-length")) << finetune;
   EXPECT_EQ(RunCommand({"train", "--help=some"}).exit_code, 2);
+}
+
+TEST(CommandLineTest, OptionsOfTrainAreShownByTrain) {
+  for (const char* name : {"compare", "trace", "simulate"}) {
+    const std::string help = RunCommand({name, "--help"}).output;
+    EXPECT_EQ(help, RunCommand({name, "--help=all"}).output);
+    EXPECT_FALSE(Contains(help, "\n  --d-model")) << help;
+    EXPECT_TRUE(Contains(help, "`crosstalk train --help=all`")) << help;
+    EXPECT_TRUE(Contains(RunCommand({"options", name}).output, "--d-model\n")) << name;
+    ExpectExit(RunCommand({name, "--d-modle", "8"}), 2, {"did you mean --d-model?"});
+  }
+  const std::string compare = RunCommand({"compare", "--help"}).output;
+  EXPECT_TRUE(Contains(compare, "but --init-from") && Contains(compare, "--steps 600")) << compare;
 }
 
 TEST(CommandLineTest, TheDocumentationOfOptionsIsWhatTheCommandPrints) {
