@@ -135,10 +135,10 @@ CT_API ct_status ct_tensors_find(const ct_tensors* tensors, const char* name, ct
 /* ---- Attention -------------------------------------------------------------------------------------------------- */
 
 /* A layer, with initial values of "seed" (1), in "dtype" ("float32" or "float64"). The configuration has the members of
- * docs/family.md, {"d_X": 512, "d_M": 512, "d_Y": 512, "h_k": 8, …, "mixing": ["P_l"]}, as ct_describe gives it. In short
- * {"d_model": 512, "attention": "talking", "heads": 8, …} makes them, by the options of `crosstalk train` that say what
- * attention is, and members that these do not say may stand beside them ("causality": "causal"). CT_USAGE names what is
- * unknown and what both say. */
+ * docs/family.md, {"d_X": 512, "d_M": 512, "d_Y": 512, "h_k": 8, …, "mixing": ["P_l"]}, as ct_describe gives it. In
+ * short {"d_model": 512, "attention": "talking", "heads": 8, …} makes them, by the options of `crosstalk train` that
+ * say what attention is, and members that these do not say may stand beside them ("causality": "causal"). CT_USAGE
+ * names what is unknown and what both say. */
 CT_API ct_status ct_attention_create(const char* configuration, ct_attention** attention);
 /* Inputs, in the layer's type where they are numbers:
  *   X[b, n, d_X]; M[b, m, d_M], without which M is X
