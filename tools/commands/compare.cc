@@ -89,7 +89,7 @@ const Field<TrainingConfig>& VariedField(std::string name) {
 
 // Adds a setting to what is compared.
 void AddRow(const std::string& key, const std::string& value, const TrainingConfig& config, Experiment* experiment) {
-  TableRow row = {.name = value, .config = Json::MakeObject(), .paper = Json::MakeObject()};
+  TableRow row = {.name = value, .config = Json::MakeObject()};
   row.cell = StrCat(key, "-", NamePart(value));
   experiment->table.rows.push_back(std::move(row));
   experiment->configs.push_back(config);

@@ -57,24 +57,22 @@ std::string CurrentKey(const std::string& key) {
 
 }  // namespace
 
-const FieldTable<PretrainingRecord>& PretrainingRecord::Fields() {
+FieldTable<PretrainingRecord> PretrainingRecord::Fields() {
   using P = PretrainingRecord;
   constexpr AffectsResult kNo = AffectsResult::kNo;
-  static const FieldTable<P> table = {
-      MakeField("values", &P::values, {.range = kMeasure}),
-      MakeField("step_seconds", &P::step_seconds, {.range = {0, 1e9}, .affects_result = kNo}),
-      MakeField("parameters", &P::parameters, {.range = {1, 1LL << 50}}),
-      MakeField("model_sha256", &P::model_sha256, {.may_be_missing = true}),
-      MakeField("data", &P::data, {.affects_result = kNo}),
-      MakeField("data_fingerprint", &P::data_fingerprint, {.help = "fingerprint of the data"}),
-      MakeField("simd_bits", &P::simd_bits, {.help = "rounding"}),
-      MakeField("versions", &P::versions, {.affects_result = kNo}),
-      MakeField("processors", &P::processors, {.affects_result = kNo}),
-      MakeField("curve_steps", &P::curve_steps, {.range = kMeasure}),
-      MakeField("curve", &P::curve, {.range = kMeasure}),
-      MakeObjectField("configuration", &P::config, TrainingFields()),
-      MakeField("joules", &P::joules, {.range = {0, kMostMeasure}, .affects_result = kNo, .only_if_set = true})};
-  return table;
+  return {{"values", &P::values, {.range = kMeasure}},
+          {"step_seconds", &P::step_seconds, {.range = {0, 1e9}, .affects_result = kNo}},
+          {"parameters", &P::parameters, {.range = {1, 1LL << 50}}},
+          {"model_sha256", &P::model_sha256, {.may_be_missing = true}},
+          {"data", &P::data, {.affects_result = kNo}},
+          {"data_fingerprint", &P::data_fingerprint, {.help = "fingerprint of the data"}},
+          {"simd_bits", &P::simd_bits, {.help = "rounding"}},
+          {"versions", &P::versions, {.affects_result = kNo}},
+          {"processors", &P::processors, {.affects_result = kNo}},
+          {"curve_steps", &P::curve_steps, {.range = kMeasure}},
+          {"curve", &P::curve, {.range = kMeasure}},
+          MakeObjectField("configuration", &P::config, TrainingFields()),
+          {"joules", &P::joules, {.range = {0, kMostMeasure}, .affects_result = kNo, .only_if_set = true}}};
 }
 
 void PretrainingRecord::Validate() {
@@ -90,15 +88,13 @@ void PretrainingRecord::Validate() {
   config = TrainingConfigFromJson(ToJson(config), "configuration");
 }
 
-const FieldTable<FinetuningRecord>& FinetuningRecord::Fields() {
+FieldTable<FinetuningRecord> FinetuningRecord::Fields() {
   using F = FinetuningRecord;
-  static const FieldTable<F> table = {
-      MakeField("scores", &F::scores, {.range = kMeasure}),
-      MakeField("data_fingerprint", &F::data_fingerprint, {.help = "fingerprint of the data"}),
-      MakeField("model_sha256", &F::model_sha256, {.may_be_missing = true}),
-      MakeField("scale", &F::of_scale, {.affects_result = AffectsResult::kNo}),
-      MakeField("configuration", &F::config, {})};
-  return table;
+  return {{"scores", &F::scores, {.range = kMeasure}},
+          {"data_fingerprint", &F::data_fingerprint, {.help = "fingerprint of the data"}},
+          {"model_sha256", &F::model_sha256, {.may_be_missing = true}},
+          {"scale", &F::of_scale, {.affects_result = AffectsResult::kNo}},
+          {"configuration", &F::config}};
 }
 
 void FinetuningRecord::Validate() {
@@ -106,11 +102,10 @@ void FinetuningRecord::Validate() {
   CheckLine("data_fingerprint", data_fingerprint);
 }
 
-const FieldTable<CellRecord>& CellRecord::Fields() {
-  static const FieldTable<CellRecord> table = {MakeConstantField<CellRecord>("format", 1),
-                                               MakeField("pretraining", &CellRecord::pretraining, {}),
-                                               MakeField("finetunings", &CellRecord::finetunings, {})};
-  return table;
+FieldTable<CellRecord> CellRecord::Fields() {
+  return {MakeConstantField<CellRecord>("format", 1),
+          {"pretraining", &CellRecord::pretraining},
+          {"finetunings", &CellRecord::finetunings}};
 }
 
 void CellRecord::Validate() {

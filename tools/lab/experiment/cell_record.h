@@ -27,7 +27,7 @@ struct PretrainingRecord {
   TrainingConfig config;                       // without its paths
   std::optional<double> joules;                // of its processors; none where they did not tell
 
-  static const FieldTable<PretrainingRecord>& Fields();
+  static FieldTable<PretrainingRecord> Fields();
   void Validate();
 };
 
@@ -38,7 +38,7 @@ struct FinetuningRecord {
   std::optional<Json> of_scale;             // what the scale said of it; none where that is not known
   Json config = Json::MakeObject();         // the fields in which it is another than its pretraining, paths aside
 
-  static const FieldTable<FinetuningRecord>& Fields();
+  static FieldTable<FinetuningRecord> Fields();
   void Validate();
 };
 
@@ -48,7 +48,7 @@ struct CellRecord {
   std::map<std::string, FinetuningRecord> finetunings;  // by their tasks: "mnli-m"
 
   TrainingConfig ConfigOf(const FinetuningRecord& finetuning) const;
-  static const FieldTable<CellRecord>& Fields();
+  static FieldTable<CellRecord> Fields();
   void Validate();
 };
 

@@ -37,11 +37,9 @@ struct FailureRecord {
   int exit_code = 0;
   std::string message;
 
-  static const FieldTable<FailureRecord>& Fields() {
+  static FieldTable<FailureRecord> Fields() {
     using F = FailureRecord;
-    static const FieldTable<F> table = {MakeField("stage", &F::stage, {}), MakeField("exit_code", &F::exit_code, {}),
-                                        MakeField("message", &F::message, {})};
-    return table;
+    return {{"stage", &F::stage}, {"exit_code", &F::exit_code}, {"message", &F::message}};
   }
 };
 
@@ -135,12 +133,11 @@ std::optional<CellRecord> RecordToKeep(const Cell& cell) {
 
 }  // namespace
 
-const FieldTable<CellFinetuning>& CellFinetuning::Fields() {
+FieldTable<CellFinetuning> CellFinetuning::Fields() {
   using F = CellFinetuning;
-  static const FieldTable<F> table = {MakeField("task", &F::tasks, {}),
-                                      MakeField("config", &F::config, {.may_be_missing = true}),
-                                      MakeField("epochs", &F::epochs, {.range = {1e-9, 1e6}, .only_if_set = true})};
-  return table;
+  return {{"task", &F::tasks},
+          {"config", &F::config, {.may_be_missing = true}},
+          {"epochs", &F::epochs, {.range = {1e-9, 1e6}, .only_if_set = true}}};
 }
 
 std::string CellFinetuning::FolderName() const {

@@ -28,7 +28,7 @@ struct CellFinetuning {
   Json config = Json::MakeObject();  // fields over the published settings for the model and the tasks
   std::optional<double> epochs = {};
 
-  static const FieldTable<CellFinetuning>& Fields();
+  static FieldTable<CellFinetuning> Fields();
   std::string FolderName() const;  // "finetuning-mnli-m"
 };
 

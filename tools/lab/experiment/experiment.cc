@@ -18,6 +18,46 @@ MetricDisplay DisplayOf(const TableMeasure& measure) { return crosstalk::Display
 
 }  // namespace
 
+FieldTable<TableMeasure> TableMeasure::Fields() {
+  using M = TableMeasure;
+  return {{"name", &M::name},
+          {"label", &M::label},
+          {"task", &M::task, {.may_be_missing = true}},
+          {"of", &M::of, {.may_be_missing = true}},
+          {"mean_of", &M::mean_of, {.may_be_missing = true}},
+          {"curve_below", &M::curve_below, {.may_be_missing = true}},
+          {"digits", &M::digits, {.range = {0, 9}}}};
+}
+
+FieldTable<TableRow> TableRow::Fields() {
+  using R = TableRow;
+  return {{"name", &R::name},
+          {"config", &R::config},
+          {"paper", &R::paper, {.may_be_missing = true}},
+          {"group", &R::group, {.may_be_missing = true}},
+          {"series", &R::series, {.may_be_missing = true}},
+          {"paper_label_lost", &R::label_lost, {.may_be_missing = true}}};
+}
+
+FieldTable<TableClaim> TableClaim::Fields() {
+  using C = TableClaim;
+  return {{"text", &C::text}, {"source", &C::source}, {"measures", &C::measures}, {"pairs", &C::pairs}};
+}
+
+FieldTable<Table> Table::Fields() {
+  return {{"name", &Table::name},
+          {"title", &Table::title},
+          {"section", &Table::section, {.may_be_missing = true}},
+          {"width", &Table::width, {.range = {1, 1 << 20}, .may_be_missing = true}},
+          {"scale", &Table::scale, {.may_be_missing = true}},
+          {"over", &Table::over, {.may_be_missing = true}},
+          {"model", &Table::model},
+          {"note", &Table::note},
+          {"measures", &Table::measures, {.may_be_missing = true}},
+          {"rows", &Table::rows},
+          {"claims", &Table::claims}};
+}
+
 TableMeasure MeasureOfMetric(const std::string& name) {
   return {.name = name, .label = crosstalk::DisplayOf({.name = name}).label};
 }

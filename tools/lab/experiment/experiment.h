@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
@@ -25,6 +24,8 @@ struct TableMeasure {
   std::vector<std::string> mean_of;
   std::optional<double> curve_below;
   int digits = 3;  // after the point, that the paper prints at least
+
+  static FieldTable<TableMeasure> Fields();
 };
 // The measure of a run by its name in metrics.jsonl.
 TableMeasure MeasureOfMetric(const std::string& name);
@@ -34,22 +35,26 @@ bool LowerIsBetter(const TableMeasure& measure);
 int ShownDigits(const TableMeasure& measure);
 
 struct TableRow {
-  std::string name;         // "talking-24x32": says the configuration, so that tables share what is alike
-  Json config;              // fields of a training configuration at the table's width
-  Json paper;               // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
+  std::string name;  // "talking-24x32": says the configuration, so that tables share what is alike
+  Json config;       // fields of a training configuration at the table's width
+  Json paper =
+      Json::MakeObject();   // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
   std::string group;        // rows of one are taken to scatter alike, and seeds to act on them alike
   std::string cell;         // where its cells are, in all tables that have it; empty: MODEL-NAME
   std::string series;       // of the table's figure, the curve that the row is a point of
   bool label_lost = false;  // which of some rows the paper's numbers belong to is not certain
 
   std::optional<double> Printed(const std::string& key) const;
+  static FieldTable<TableRow> Fields();
 };
 
 // "a pair's first row is better than its second, on this measure", for all pairs.
 struct TableClaim {
   std::string text, source;
   std::vector<std::string> measures;  // the claim is tested on each that was measured
-  std::vector<std::pair<std::string, std::string>> pairs;
+  std::vector<std::vector<std::string>> pairs;
+
+  static FieldTable<TableClaim> Fields();
 };
 
 struct Table {
@@ -70,6 +75,7 @@ struct Table {
   std::string Heading() const { return name.empty() ? title : Label() + ": " + title; }
   // Where the cells of a row are, in all tables that have it: "t5-talking-24x32".
   std::string CellName(const TableRow& row) const { return row.cell.empty() ? model + "-" + row.name : row.cell; }
+  static FieldTable<Table> Fields();
 };
 
 struct Experiment {

@@ -60,8 +60,8 @@ ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
   ClaimResult result = {.claim = &claim, .measure = measure};
   const double strict_level = 1 - (1 - kClaimLevel) / static_cast<double>(claim.pairs.size());
   const double sign = LowerIsBetter(measure) ? -1 : 1;
-  for (const auto& [better, worse] : claim.pairs) {
-    result.pairs.push_back(TestPair(better, worse, strict_level, sign, scatter(better), values));
+  for (const std::vector<std::string>& pair : claim.pairs) {
+    result.pairs.push_back(TestPair(pair[0], pair[1], strict_level, sign, scatter(pair[0]), values));
     const int64_t seeds = static_cast<int64_t>(result.pairs.back().gains.size());
     result.seeds = result.pairs.size() == 1 ? seeds : std::min(result.seeds, seeds);
   }

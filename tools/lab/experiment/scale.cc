@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/trained.h"
@@ -20,96 +21,47 @@ constexpr char kTables[] =
 #include "embedded/tools/lab/experiment/tables.json.inc"
     ;
 
-std::vector<std::string> StringsOf(const JsonReader& reader, const char* key) {
-  std::vector<std::string> strings;
-  for (const Json& one : reader.Array(key)) strings.push_back(one.AsString());
-  return strings;
-}
+// tables.json.
+struct TablesFile {
+  std::string source;
+  std::map<std::string, std::vector<TableMeasure>> measures;  // by model, of tables without their own
+  std::vector<Table> tables;
 
-TableMeasure MeasureFrom(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  TableMeasure measure = {.name = reader.String("name"), .label = reader.String("label")};
-  measure.digits = static_cast<int>(reader.Int("digits", 0, 9));
-  if (reader.Has("task")) {
-    measure.task = reader.String("task");
-    measure.of = reader.String("of");
+  static FieldTable<TablesFile> Fields() {
+    using F = TablesFile;
+    return {{"source", &F::source}, {"measures", &F::measures}, {"tables", &F::tables}};
   }
-  if (reader.Has("curve_below")) measure.curve_below = reader.Double("curve_below");
-  if (reader.Has("mean_of")) measure.mean_of = StringsOf(reader, "mean_of");
-  reader.RejectUnread();
-  return measure;
-}
-
-TableRow RowFrom(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  TableRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = Json::MakeObject()};
-  if (reader.Has("paper")) row.paper = reader.Value("paper");
-  if (reader.Has("group")) row.group = reader.String("group");
-  if (reader.Has("series")) row.series = reader.String("series");
-  if (reader.Has("paper_label")) row.label_lost = reader.String("paper_label") == "lost";
-  reader.RejectUnread();
-  return row;
-}
-
-TableClaim ClaimFrom(const Json& json, const Table& table, const std::string& source) {
-  const JsonReader reader(json, source);
-  TableClaim claim = {
-      .text = reader.String("text"), .source = reader.String("source"), .measures = StringsOf(reader, "measures")};
-  const auto find = [&](const std::string& name) {
-    return std::find_if(table.rows.begin(), table.rows.end(), [&](const TableRow& one) { return one.name == name; });
-  };
-  for (const Json& pair : reader.Array("pairs")) {
-    const Json::Array& names = pair.AsArray();
-    const auto place = [&](size_t i) { return i < names.size() ? find(names[i].AsString()) : table.rows.end(); };
-    const auto better = place(0), worse = place(1);
-    if (names.size() != 2 || better == table.rows.end() || worse == table.rows.end() || better->group != worse->group) {
-      reader.FailAt("pairs", "table ", table.name, ": ", Excerpt(pair.Dump()), " are not two of its rows of one group");
-    }
-    claim.pairs.emplace_back(names[0].AsString(), names[1].AsString());
-  }
-  for (const std::string& name : claim.measures) {
-    const auto is_it = [&](const TableMeasure& one) { return one.name == name; };
-    if (std::none_of(table.measures.begin(), table.measures.end(), is_it)) {
-      reader.FailAt("measures", "table ", table.name, ": ", Quoted(name), " is none of its measures");
+  void Validate() {
+    for (Table& table : tables) {
+      if (table.measures.empty()) table.measures = measures[table.model];
+      for (const TableClaim& claim : table.claims) CheckClaim(table, claim);
     }
   }
-  reader.RejectUnread();
-  return claim;
-}
+
+ private:
+  static void CheckClaim(const Table& table, const TableClaim& claim) {
+    const auto find = [](const auto& all, const std::string& name) {
+      return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+    };
+    for (const std::vector<std::string>& pair : claim.pairs) {
+      const auto place = [&](size_t i) { return i < pair.size() ? find(table.rows, pair[i]) : table.rows.end(); };
+      const auto better = place(0), worse = place(1), none = table.rows.end();
+      CROSSTALK_CHECK_FIELD(pair.size() == 2 && better != none && worse != none && better->group == worse->group,
+                            "pairs", "table ", table.name, ": ", Join(pair, ", "),
+                            " are not two of its rows of one group");
+    }
+    for (const std::string& name : claim.measures) {
+      CROSSTALK_CHECK_FIELD(find(table.measures, name) != table.measures.end(), "measures", "table ", table.name, ": ",
+                            Quoted(name), " is none of its measures");
+    }
+  }
+};
 
 }  // namespace
 
-std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  reader.String("source");
-  const JsonReader measures = reader.Object("measures");
-  std::vector<Table> tables;
-  for (const Json& one : reader.Array("tables")) {
-    const JsonReader fields(one, source);
-    Table table;
-    table.name = fields.String("name");
-    table.title = fields.String("title");
-    if (fields.Has("section")) table.section = fields.String("section");
-    if (fields.Has("width")) table.width = fields.Int("width", 1, 1 << 20);
-    if (fields.Has("scale")) table.scale = fields.String("scale");
-    if (fields.Has("over")) table.over = fields.String("over");
-    table.model = fields.String("model");
-    table.note = fields.String("note");
-    const JsonReader& with_measures = fields.Has("measures") ? fields : measures;
-    for (const Json& measure : with_measures.Array(fields.Has("measures") ? "measures" : table.model.c_str()))
-      table.measures.push_back(MeasureFrom(measure, source));
-    for (const Json& row : fields.Array("rows")) table.rows.push_back(RowFrom(row, source));
-    for (const Json& claim : fields.Array("claims")) table.claims.push_back(ClaimFrom(claim, table, source));
-    fields.RejectUnread();
-    tables.push_back(std::move(table));
-  }
-  reader.RejectUnread();
-  return tables;
-}
-
 const std::vector<Table>& Tables() {
-  static const std::vector<Table> tables = TablesFromJson(ParseJson(kTables, "tables.json"), "tables.json");
-  return tables;
+  static const auto file = FromJson<TablesFile>(ParseJson(kTables, "tables.json"), "tables.json");
+  return file.tables;
 }
 
 std::vector<std::string> TableNames() {
@@ -169,69 +121,37 @@ const Field<TrainingConfig>& FieldOf(const std::string& key) {
 }
 
 // The members of an object, each a field that a scale may decide, as a scale in `folder` means them.
-Json FieldsIn(const std::string& folder, const JsonReader& reader, const char* key) {
+Json FieldsIn(const std::string& folder, const Json& said) {
   TrainingConfig checked;
   Json fields = Json::MakeObject();
-  for (const auto& [name, value] : reader.Value(key).AsObject()) {
-    if (IsOfRows(name)) reader.FailAt(key, Quoted(name), " is decided by the rows of the tables and their cells");
-    try {
-      const Field<TrainingConfig>& field = FieldOf(name);
-      field.set(checked, value);
-      CROSSTALK_CHECK_FIELD(fields.Find(field.key) == nullptr, field.key, "is there twice, by its former name too");
-      fields.Set(field.key, ValueIn(folder, field.options, value));
-    } catch (const Error& error) {
-      reader.FailAt(key, error.what());
-    }
+  for (const auto& [name, value] : said.AsObject()) {
+    CROSSTALK_CHECK(!IsOfRows(name), Quoted(name), " is decided by the rows of the tables and their cells");
+    const Field<TrainingConfig>& field = FieldOf(name);
+    field.set(checked, value);
+    CROSSTALK_CHECK_FIELD(fields.Find(field.key) == nullptr, field.key, "is there twice, by its former name too");
+    fields.Set(field.key, ValueIn(folder, field.options, value));
   }
   return fields;
 }
 
 // Fields that a finetuning inherits from the pretraining.
-void CheckFieldsOfFinetuning(const Json& fields, const JsonReader& reader, const char* key) {
+void CheckFieldsOfFinetuning(const Json& fields) {
   std::vector<std::string> taken = {"tokenizer", "vocabulary"};
   for (const Field<TrainingConfig>& field : FixedFields()) taken.push_back(field.key);
   for (const auto& [name, value] : fields.AsObject()) {
-    if (std::find(taken.begin(), taken.end(), name) == taken.end()) continue;
-    reader.FailAt(key, Quoted(name), " is that of the pretraining, whose model is finetuned");
+    CROSSTALK_CHECK(std::find(taken.begin(), taken.end(), name) == taken.end(), Quoted(name),
+                    " is that of the pretraining, whose model is finetuned");
   }
 }
 
-CellFinetuning FinetuningFrom(const Json& json, const std::string& source, const std::string& folder) {
-  CellFinetuning finetuning = FromJson<CellFinetuning>(json, source);
+// Whatever it finds wrong stands at that place of the file.
+template <typename Function>
+void At(const std::string& place, const Function& function) {
   try {
-    ParseTasks(finetuning.tasks);
+    function();
   } catch (const Error& error) {
-    Fail(ErrorKind::kData, source, ": ", error.what());
+    Fail(ErrorKind::kData, place, ": ", error.what());
   }
-  const Json as_read = ToJson(finetuning);
-  const JsonReader reader(as_read, source);
-  finetuning.config = FieldsIn(folder, reader, "config");
-  CheckFieldsOfFinetuning(finetuning.config, reader, "config");
-  return finetuning;
-}
-
-ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const std::string& source,
-                     const std::string& folder) {
-  ScaleModel model;
-  model.pretraining.model.name = name.substr(0, name.find('.'));
-  const Json fields = FieldsIn(folder, reader, "pretraining");
-  for (const auto& [key, value] : fields.AsObject()) FieldOf(key).set(model.pretraining, value);
-  if (reader.Has("heads_ratio")) {
-    model.heads_ratio = reader.Double("heads_ratio");
-    if (!(*model.heads_ratio > 0 && *model.heads_ratio <= 1000))
-      reader.FailAt("heads_ratio", "must be above 0, at most 1000");
-  }
-  if (reader.Has("seeds")) model.seeds = reader.Int("seeds", 1, 10000);
-  for (const Json& one : reader.Array("finetuning")) {
-    const std::string place = StrCat(source, ": models.", name, ".finetuning[", model.finetunings.size(), "]");
-    CellFinetuning finetuning = FinetuningFrom(one, place, folder);
-    for (const CellFinetuning& other : model.finetunings) {
-      if (other.FolderName() == finetuning.FolderName()) Fail(ErrorKind::kData, place, ": task: stands there twice");
-    }
-    model.finetunings.push_back(std::move(finetuning));
-  }
-  reader.RejectUnread();
-  return model;
 }
 
 int64_t IntOf(const Json& config, const char* key, int64_t otherwise) {
@@ -266,25 +186,47 @@ std::string ScaleText(const std::string& name) {
   return scale->text;
 }
 
+FieldTable<ScaleModel> ScaleModel::Fields() {
+  using S = ScaleModel;
+  return {{"pretraining", &S::fields},
+          {"heads_ratio", &S::heads_ratio, {.range = {1e-9, 1000}, .may_be_missing = true}},
+          {"seeds", &S::seeds, {.range = {1, 10000}, .may_be_missing = true}},
+          {"finetuning", &S::finetunings}};
+}
+
+FieldTable<TableScale> TableScale::Fields() {
+  using S = TableScale;
+  return {
+      {"name", &S::name}, {"about", &S::about}, {"seeds", &S::seeds, {.range = {1, 10000}}}, {"models", &S::models}};
+}
+
+void TableScale::Validate() const {
+  const bool plain = !name.empty() && name.size() <= 60 &&
+                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+  CROSSTALK_CHECK_FIELD(plain, "name", Quoted(name), " is not a name of a-z, 0-9 and -");
+}
+
 TableScale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder) {
-  const JsonReader reader(json, source);
-  TableScale scale;
-  scale.name = reader.String("name");
-  const bool plain = !scale.name.empty() && scale.name.size() <= 60 &&
-                     scale.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
-  if (!plain) reader.FailAt("name", Quoted(scale.name), " is not a name of a-z, 0-9 and -");
-  scale.about = reader.String("about");
-  scale.seeds = reader.Int("seeds", 1, 10000);
-  const JsonReader models = reader.Object("models");
-  for (const auto& [name, value] : reader.Value("models").AsObject()) {
-    try {
-      scale.models[name] = ModelFrom(name, models.Object(name), source, folder);
-    } catch (const Error& error) {
-      const std::string message = error.what();
-      Fail(ErrorKind::kData, message.starts_with(source) ? "" : source + ": ", message);
+  TableScale scale = FromJson<TableScale>(json, source);
+  for (auto& [name, model] : scale.models) {
+    const std::string place = StrCat(source, ": models.", Excerpt(name), ".");
+    model.pretraining.model.name = name.substr(0, name.find('.'));
+    At(place + "pretraining", [&, &model = model] {
+      model.fields = FieldsIn(folder, model.fields);
+      for (const auto& [key, value] : model.fields.AsObject()) FieldOf(key).set(model.pretraining, value);
+    });
+    std::set<std::string> folders;
+    for (size_t i = 0; i < model.finetunings.size(); ++i) {
+      CellFinetuning& one = model.finetunings[i];
+      const std::string at = StrCat(place, "finetuning[", i, "]");
+      At(at, [&] { ParseTasks(one.tasks); });
+      At(at + ": config", [&] {
+        one.config = FieldsIn(folder, one.config);
+        CheckFieldsOfFinetuning(one.config);
+      });
+      if (!folders.insert(one.FolderName()).second) Fail(ErrorKind::kData, at, ": task: stands there twice");
     }
   }
-  reader.RejectUnread();
   scale.fingerprint = ChecksumText(Crc64Of(json.Dump()));
   return scale;
 }

@@ -21,14 +21,14 @@ namespace crosstalk {
 const std::vector<Table>& Tables();
 std::vector<std::string> TableNames();
 
-// Tables of that form. Error(kData) with `source` for what is not one, or names a row or measure that is not there.
-std::vector<Table> TablesFromJson(const Json& json, const std::string& source);
-
 struct ScaleModel {
+  Json fields = Json::MakeObject();   // what the file says of the pretraining
   TrainingConfig pretraining;         // of every row, without its attention and its seed
   std::optional<double> heads_ratio;  // heads here, of one head in the table; that of the widths by default
   std::optional<int64_t> seeds;       // the scale's by default
   std::vector<CellFinetuning> finetunings;
+
+  static FieldTable<ScaleModel> Fields();
 };
 
 struct TableScale {
@@ -40,6 +40,8 @@ struct TableScale {
   // The table's settings: its own, or else its model's. Null: there are none.
   const ScaleModel* SettingsOf(const Table& table) const;
   int64_t SeedsOf(const Table& table) const;
+  static FieldTable<TableScale> Fields();
+  void Validate() const;
 };
 
 // "smoke", "small", …: those that are part of the program, from the smallest on.

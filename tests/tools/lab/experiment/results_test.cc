@@ -106,7 +106,7 @@ TEST_F(ClaimTest, OneOfSeveralPairsRefutesAtAStricterLevel) {
   values_ = {{"a", {{1, 1 - s}, {2, 1.0}, {3, 1 + s}}}, {"b", {{1, 0.0}, {2, 0.0}, {3, 0.0}}}};
   values_["c"] = {{1, 5.0}, {2, 5.0}, {3, 5.0}};
   EXPECT_EQ(Test().verdict, Verdict::kDoesNotHold);
-  claim_.pairs.emplace_back("b", "c");
+  claim_.pairs.push_back({"b", "c"});
   const ClaimResult result = Test();
   EXPECT_LT(result.pairs[0].at_95->high, 0);
   EXPECT_GT(result.pairs[0].at_most->high, 0);
@@ -116,7 +116,7 @@ TEST_F(ClaimTest, OneOfSeveralPairsRefutesAtAStricterLevel) {
 TEST_F(ClaimTest, AllPairsMustBeConfirmed) {
   values_ = {{"a", {{1, 1.0}, {2, 1.01}}}, {"b", {{1, 2.0}, {2, 2.02}}}, {"c", {{1, 2.0}, {2, 2.03}}}};
   EXPECT_EQ(Test().verdict, Verdict::kHolds);
-  claim_.pairs.emplace_back("b", "c");
+  claim_.pairs.push_back({"b", "c"});
   EXPECT_EQ(Test().verdict, Verdict::kUndecided);
 }
 
