@@ -38,12 +38,12 @@ std::vector<std::string> WordsOf(const TrainingConfig& config) {
 // The options of training into a configuration that can be looked at.
 void RequireTrainingOptions(const std::vector<std::string>& words) {
   OptionTable options;
-  AddTrainingOptions(options);
+  options.AddFields(TrainingFields());
   bool run = false;
   if (!Accepts([&] { run = options.Parse(words) == OptionTable::Outcome::kRun; }) || !run) return;
   const TrainingConfig config = options.Over(TrainingFields(), TrainingConfig());
   OptionTable same;
-  AddTrainingOptions(same);
+  same.AddFields(TrainingFields());
   // A file may give a text that on the command line would be another option, and an empty one.
   if (!Accepts([&] { same.Parse(WordsOf(config)); })) return;
   const Json parsed = ToJson(config);

@@ -24,11 +24,6 @@
 
 namespace crosstalk {
 
-void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults, const std::vector<std::string>& except,
-                        const std::string& of) {
-  options.AddFields(TrainingFields(), defaults, except, of);
-}
-
 namespace {
 
 // Time left, from the speed of the steps of this process so far.

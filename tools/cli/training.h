@@ -1,4 +1,4 @@
-// What the commands that train share: the options of a run, its progress and measures as text, --dry-run, and the runs
+// What the commands that train share: a run's progress and measures as text, --dry-run, and the runs
 // of a command, one after the other.
 #pragma once
 
@@ -19,12 +19,6 @@
 #include "tools/cli/progress.h"
 
 namespace crosstalk {
-
-// The options that describe a training run, shared by `train` and `compare`: the rows of TrainingFields().
-
-// All rows but those of `except`, which a command sets itself; `of` train, where its help is to show them.
-void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults = {},
-                        const std::vector<std::string>& except = {}, const std::string& of = {});
 
 // The progress output of `train` and `compare`, and the format of a held-out measure.
 

@@ -191,7 +191,7 @@ Command CompareCommand() {
       "With --vary FIELD=A,B it compares the values of any option of train instead. The options of the kinds of "
       "attention then hold for all runs.",
       [](OptionTable& options) -> std::function<int()> {
-        AddTrainingOptions(options, CompareSettings().config, kNotOffered, "train");
+        options.AddFields(TrainingFields(), CompareSettings().config, kNotOffered, "train");
         options.AddFields(ComparisonFields());
         options.AddThreads();
         return [&options] { return Compare(options); };

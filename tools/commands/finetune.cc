@@ -210,7 +210,7 @@ Command FinetuneCommand() {
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields<FinetuneSettings>({FromField()});
         options.NameField("init_from", "--from");
-        AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation", "corpus"});
+        options.AddFields(TrainingFields(), {}, {"init_from", "objective", "data", "validation", "corpus"});
         options.AddFields(FinetuneRunFields());
         AddRankOptions(options);
         options.AddThreads();

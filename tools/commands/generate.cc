@@ -272,8 +272,8 @@ int Generate(const GenerateSettings& settings) {
 
 constexpr const char* kGenerateDescription =
     "Writes text to standard output. A language model continues a text, or writes its own; it sees the last "
-    "--input-length tokens, and when "
-    "that context is full, restarts with its last half. A T5 fills the blanks of a text, three underscores each, or "
+    "--input-length tokens, and when that context is full, restarts with its last half. A T5 fills the blanks of a "
+    "text, three underscores each, or "
     "answers a text without blanks.\n"
     "\n"
     "Decoding samples (--temperature), is greedy (--temperature 0), or searches by beams for the likeliest answers "
@@ -284,8 +284,7 @@ constexpr const char* kGenerateDescription =
     "\n"
     "A text of several lines is set apart from the next by a line ---. With --json there is one object a line, best "
     "first within an input: {\"input\": its number from 0, \"ids\": the tokens written, \"text\": what is shown "
-    "without "
-    "--json, null without a tokenizer, \"score\": …}.";
+    "without --json, null without a tokenizer, \"score\": …}.";
 
 }  // namespace
 

@@ -26,12 +26,6 @@
 
 namespace crosstalk {
 
-// A table's reproducibility summary: what was claimed, how it was tested and what was found, under the headings that
-// reproducibility venues ask for.
-
-// Markdown.
-std::string ReproducibilitySummary(const TableResult& result);
-
 namespace {
 
 std::string Scope(const TableResult& result) {
@@ -117,15 +111,13 @@ std::string Hard(const TableResult& result) {
   return text.empty() ? "Nothing is missing, and every claim that was measured is decided.\n" : text;
 }
 
-}  // namespace
-
+// What was claimed, how it was tested and what was found, in Markdown, under the headings that reproducibility venues
+// ask for.
 std::string ReproducibilitySummary(const TableResult& result) {
   return StrCat("# Reproducibility summary\n\n## Scope of reproducibility\n\n", Scope(result), "\n## Methodology\n\n",
                 Methodology(result), "\n## Results\n\n", Results(result), "\n## What was easy\n\n", Easy(result),
                 "\n## What was difficult\n\n", Hard(result));
 }
-
-namespace {
 
 struct ReproduceSettings {
   std::string table;
@@ -356,13 +348,12 @@ Command ReproduceCommand() {
   return {
       "reproduce", "compute the paper's tables, or this project's, at a scale of your choice",
       "Trains every row of a table with every seed, finetunes each on the scale's tasks, and sets the result beside "
-      "the "
-      "paper's numbers where the table is one of its ten: --out gets table.md, table.csv, curves.csv, table.json, "
+      "the paper's numbers where the table is one of its ten: --out gets table.md, table.csv, curves.csv, table.json, "
       "report.html and figure.svg, with the claims tested over the seeds.\n"
       "Before it starts it prints the number of runs, time and disk, from a few measured steps. The same command "
       "resumes, to the same bits; a cell (a row with one seed) that fails is reported at the end, exit code 1, and "
-      "retried by the next call. --list prints a command for each cell, for "
-      "schedulers that spread them over machines with a common folder; a cell that another process computes is "
+      "retried by the next call. --list prints a command for each cell, for schedulers that spread them over machines "
+      "with a common folder; a cell that another process computes is "
       "skipped.",
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields(ReproduceFields());

@@ -120,7 +120,7 @@ Command SimulateCommand() {
       "the step, of --shards parts. Weak scaling: each rank computes as much as the whole step. Everything it prints "
       "is simulated, except the step of one rank. While it measures, nothing else should run on the machine.",
       [](OptionTable& options) -> std::function<int()> {
-        AddTrainingOptions(options, {}, {}, "train");
+        options.AddFields(TrainingFields(), {}, {}, "train");
         options.AddFields(SimulateFields());
         options.AddThreads();
         return [&options] { return Simulate(options); };

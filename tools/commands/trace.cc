@@ -98,7 +98,7 @@ Command TraceCommand() {
       "at which share of the peak of multiply-adds, and what the threads do meanwhile. The peak is measured in the "
       "same process. Nothing else should run on the machine. Under mpirun it is a step of rank 0, with its messages.",
       [](OptionTable& options) -> std::function<int()> {
-        AddTrainingOptions(options, {}, {}, "train");
+        options.AddFields(TrainingFields(), {}, {}, "train");
         options.AddFields(TraceFields());
         options.AddThreads();
         AddRankOptions(options);

@@ -190,10 +190,9 @@ Command TrainCommand() {
       "--resume gives the bits of an uninterrupted run; options that are not repeated keep the run's values. With more "
       "--steps it continues a finished run, too.\n"
       "--init-from begins a new run with the weights, model, tokenizer and objective of another; everything else is "
-      "this "
-      "run's own.",
+      "this run's own.",
       [](OptionTable& options) -> std::function<int()> {
-        AddTrainingOptions(options);
+        options.AddFields(TrainingFields());
         options.AddFields(TrainSettingsFields());
         AddRankOptions(options);
         options.AddThreads();

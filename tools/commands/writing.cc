@@ -95,12 +95,6 @@ std::vector<SearchInput> ReadIds(const std::string& path, int64_t vocabulary, in
   }
 }
 
-namespace {
-
-bool BoldIsSeen() { return ColourWanted() && ErrorIsTerminal(); }
-
-}  // namespace
-
 TextOutput::TextOutput() : terminal_(isatty(STDOUT_FILENO) == 1), bold_(terminal_ && ColourWanted()) {}
 
 void TextOutput::Put(std::string_view piece, Author author) {
@@ -117,8 +111,14 @@ void TextOutput::EndText() {
   last_ = '\n';
 }
 
-const char* ShownAs() { return BoldIsSeen() ? "bold" : "in brackets"; }
+namespace {
 
+constexpr int64_t kClosingTokens = 150;
+constexpr double kClosingSeconds = 10;
+
+bool BoldIsSeen() { return ColourWanted() && ErrorIsTerminal(); }
+
+// A short text to look at, for a message: the model's words bold or, where that cannot be seen, in brackets.
 std::string ShownText(const Model& model, const TextWriter& writer, const std::string& prompt,
                       const SearchOptions& options) {
   std::string shown;
@@ -133,11 +133,6 @@ std::string ShownText(const Model& model, const TextWriter& writer, const std::s
   return shown;
 }
 
-namespace {
-
-constexpr int64_t kClosingTokens = 150;
-constexpr double kClosingSeconds = 10;
-
 std::string ShowSample(const TrainingRun& run) {
   const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
   if (writer == nullptr || run.data().tasks != nullptr) return "";
@@ -149,7 +144,7 @@ std::string ShowSample(const TrainingRun& run) {
   const Stopwatch watch;
   options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kClosingSeconds; };
   PrintMessage(blanks ? "it fills blanks of held-out text" : "it goes on with held-out text", ", its own words ",
-               ShownAs(), ":\n", ShownText(run.model(), *writer, prompt.text, options));
+               BoldIsSeen() ? "bold" : "in brackets", ":\n", ShownText(run.model(), *writer, prompt.text, options));
   return StrCat(program_invocation_name, " generate ", ShellQuoted(run.folder().path()),
                 blanks ? " --text 'a text with ___ in it'" : " --text 'a text to go on with'",
                 "   more of this\n            ");

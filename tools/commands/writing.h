@@ -46,11 +46,6 @@ class TextOutput {
   char last_ = '\n';
 };
 
-// A short text to look at, for a message: the model's words bold or, where that cannot be seen, in brackets.
-const char* ShownAs();  // "bold" or "in brackets"
-std::string ShownText(const Model& model, const TextWriter& writer, const std::string& prompt,
-                      const SearchOptions& options);
-
 // What a trained model writes, at the end of its training: so that one sees what was learnt.
 
 // Prints what the model makes of held-out text, as `generate` would. Returns the rest of "what next": the command for

@@ -260,11 +260,9 @@ constexpr char kMapsGuide[] =
     "<li>Rows are the tokens that ask, columns the tokens that they look at. Each row of W sums to 1.</li>\n"
     "<li>J against L: a head of L that resembles no head of J has been put together from several.</li>\n"
     "<li>W against U: U may be negative, and its rows need not sum to 1. Where P_w is close to a diagonal matrix, U "
-    "looks "
-    "as W does. A head of U that is dark where no head of W is has been made by subtraction.</li>\n"
+    "looks as W does. A head of U that is dark where no head of W is has been made by subtraction.</li>\n"
     "<li>The colour is the sign, blue above zero and orange below; how strong it is, the size. L is coloured around "
-    "the "
-    "middle of its range, for to a softmax only differences count. Grey pairs are masked.</li>\n</ul>\n";
+    "the middle of its range, for to a softmax only differences count. Grey pairs are masked.</li>\n</ul>\n";
 
 // Inside a script element nothing may look like its end.
 std::string ScriptJson(const Json& json) {

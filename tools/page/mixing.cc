@@ -19,6 +19,12 @@
 namespace crosstalk {
 namespace {
 
+// One layer, as it began (null: not known) and as it is.
+struct LayerPair {
+  const LayerMixing* before;
+  const LayerMixing* now;
+};
+
 // A picture of a filter takes some 2 kB of the page, a cell of the table of λ some 40 bytes.
 constexpr int64_t kMostPictures = 250, kMostLambdas = 64;
 
@@ -51,8 +57,7 @@ std::string Picture(const HeadFilter& filter, int64_t head) {
   return HeatMap(options, queries, keys, values.ToVector<float>());
 }
 
-}  // namespace
-
+// HTML, or "" where no layer has any.
 std::string DifferentialTable(const std::vector<LayerPair>& pairs, Precision measured_in) {
   std::vector<std::vector<TableCell>> rows;
   bool has_start = false, of_tokens = false;
@@ -76,6 +81,7 @@ std::string DifferentialTable(const std::vector<LayerPair>& pairs, Precision mea
       "</p>\n", HtmlTable(header, rows, {.caption = "λ of each layer"}));
 }
 
+// The filters as they are: at most about 0.5 MB of pictures, of the first heads where there are more.
 std::string FilterPictures(const std::vector<LayerPair>& pairs) {
   int64_t filters = 0, most_heads = 0;
   for (const LayerPair& pair : pairs) {
@@ -88,8 +94,7 @@ std::string FilterPictures(const std::vector<LayerPair>& pairs) {
   const int64_t shown = std::clamp<int64_t>(kMostPictures / filters, 1, most_heads);
   std::string html =
       "<h3>Filters over queries and keys</h3>\n<p>θ[query, key] of each head, counted from the own ones: a dot at (0, "
-      "0) "
-      "alone is a head that reads no neighbour, a row or a diagonal one that looks for several tokens together. "
+      "0) alone is a head that reads no neighbour, a row or a diagonal one that looks for several tokens together. "
       "Elsewhere: the share of Σ θ² that is not at (0, 0).</p>\n";
   if (shown < most_heads)
     html += StrCat("<p class=\"note\">Of each filter the first ", shown, " heads are drawn.</p>\n");
@@ -113,8 +118,6 @@ std::string FilterPictures(const std::vector<LayerPair>& pairs) {
   return html + HtmlTable({"layer", "filter", "elsewhere, least of the heads", "most"}, rows,
                           {.caption = "How far the filters read beside their own query and key"});
 }
-
-namespace {
 
 // What a heat map costs a page (tools/page/heat_map.h), and what all of them may.
 constexpr double kBytesOfMap = 3000, kBytesOfCell = 1.4, kBytesOfExactCell = 55;
@@ -308,8 +311,8 @@ std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial, 
       "matrices for each token, in ",
       Name(measured_in),
       ", of their differences from their mean over all tokens, and of the static matrix that they are added to (I "
-      "where "
-      "J or W itself is). A spread as large as what is generated: each token mixes the heads in its own way; a small "
+      "where J or W itself is). A spread as large as what is generated: each token mixes the heads in its own way; a "
+      "small "
       "one: the mean, which is drawn above, could be learnt as a static matrix.</p>\n",
       HtmlTable(header, rows, {.caption = "Sizes of the dynamic projections"}));
 }
@@ -404,11 +407,10 @@ std::string MixingSection(const RunMixing& mixing) {
   if (has_static) {
     html +=
         "<p>P_l[key head, softmax head] mixes the logits of the heads before the softmax, P_w[softmax head, value "
-        "head] "
-        "the weights after it; P_l·P_w is their product without it. Heads that do not talk have a diagonal "
+        "head] the weights after it; P_l·P_w is their product without it. Heads that do not talk have a diagonal "
         "matrix. The off-diagonal share is 1 − Σ a<sub>ii</sub>² / Σ a<sub>ij</sub>², beside that of a matrix whose "
-        "entries are all of one size; λ are eigenvalues, σ singular "
-        "values. A matrix that is not square has no determinant and no eigenvalue.</p>\n";
+        "entries are all of one size; λ are eigenvalues, σ singular values. A matrix that is not square has no "
+        "determinant and no eigenvalue.</p>\n";
     if (const std::string reason = AnalysisUnavailable(); !reason.empty()) {
       html += StrCat("<p class=\"note\">Determinants, eigenvalues and singular values are unavailable here: ",
                      EscapeHtml(reason), ".</p>\n");

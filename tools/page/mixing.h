@@ -3,13 +3,11 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/task_results.h"
-#include "crosstalk/runtime/dtype.h"
 
 namespace crosstalk {
 
@@ -30,19 +28,5 @@ std::string CrossingText(const RunMixing& mixing);
 // CrossingText. The text is cut to some two dozen tokens; without one, or without a tokenizer, there are no maps.
 std::string WhatMixingDoes(const RunMixing& mixing, const Model& model,
                            const std::shared_ptr<const Tokenizer>& tokenizer, const std::string& text);
-
-// What the section on the mixing of heads has of differential and of Multi-Token Attention: λ as a table, the filters
-// as pictures.
-
-// One layer, as it began (null: not known) and as it is.
-struct LayerPair {
-  const LayerMixing* before;
-  const LayerMixing* now;
-};
-
-// HTML, or "" where no layer has any.
-std::string DifferentialTable(const std::vector<LayerPair>& pairs, Precision measured_in);
-// The filters as they are: at most about 0.5 MB of pictures, of the first heads where there are more.
-std::string FilterPictures(const std::vector<LayerPair>& pairs);
 
 }  // namespace crosstalk

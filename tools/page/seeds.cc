@@ -241,10 +241,8 @@ TableValue IntervalValue(const std::optional<Interval>& interval, const std::fun
 
 std::string DifferencesNote() {
   return "Each difference is between runs of the same seed: their mean, and its two-sided 95 % interval by Student's "
-         "t, "
-         "which takes two seeds or more. How far runs scatter is taken from all settings together. Each interval "
-         "stands "
-         "alone: of twenty pairs without a difference one is expected to miss 0.";
+         "t, which takes two seeds or more. How far runs scatter is taken from all settings together. Each interval "
+         "stands alone: of twenty pairs without a difference one is expected to miss 0.";
 }
 
 }  // namespace crosstalk

@@ -76,7 +76,7 @@ std::string AllOptions(const std::string& always, const std::string& row) {
 // As `crosstalk train` understands them.
 ResolvedConfig ConfigOf(const std::string& options) {
   OptionTable table;
-  AddTrainingOptions(table);
+  table.AddFields(TrainingFields());
   table.Parse(Split(options, ' '));
   return ResolvedConfig(table.Over(TrainingFields(), TrainingConfig()));
 }

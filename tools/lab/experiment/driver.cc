@@ -112,7 +112,7 @@ class Comparison {
   // The members that are one value and are not marked as of no effect; none is as any, as of an earlier version.
   template <Record T>
   void Members(const std::string& of, const T& record_there, const T& record_here) {
-    for (const Field<T>& field : T::Fields()) {
+    for (const Field<T>& field : TableOf<T>()) {
       if (field.type == FieldType::kObject || field.list || field.options.affects_result == AffectsResult::kNo)
         continue;
       const Json there = field.get(record_there), here = field.get(record_here);
@@ -261,20 +261,17 @@ std::string VerdictText(const Verification& verification) {
 
 void PrintVerification(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others,
                        bool as_json) {
-  const Columns<Verification> columns = {{"cell", "cell", &Verification::cell},
-                                         {"same", "recomputed",
-                                          [](const Verification& one) -> TableValue {
-                                            if (one.differences.empty()) return {true, "the same to the bit"};
-                                            return {false, Join(one.differences, "; ")};
-                                          }},
-                                         {"model_sha256", "sha256 of the model", &Verification::model_sha256},
-                                         {"differences", "", [](const Verification& one) -> Json {
-                                            return Json::Array(one.differences.begin(), one.differences.end());
-                                          }}};
-  const Columns<Unverifiable> of_others = {{"cell", "", &Unverifiable::cell}, {"reason", "", &Unverifiable::reason}};
+  const Columns<Verification> columns = {
+      {"cell", "cell", &Verification::cell},
+      {"same", "recomputed",
+       [](const Verification& one) -> TableValue {
+         if (one.differences.empty()) return {true, "the same to the bit"};
+         return {false, Join(one.differences, "; ")};
+       }},
+      {"model_sha256", "sha256 of the model", &Verification::model_sha256},
+      {"differences", "", [](const Verification& one) { return ToJson(one.differences); }}};
   if (as_json) {
-    return PrintResult(
-        Json::MakeObject({{"verified", JsonOf(columns, verified)}, {"not_verified", JsonOf(of_others, others)}}));
+    return PrintResult(Json::MakeObject({{"verified", JsonOf(columns, verified)}, {"not_verified", ToJson(others)}}));
   }
   TextTable table = TextOf(columns, verified);
   for (const Unverifiable& one : others) table.rows.push_back({one.cell, "not verified: " + one.reason, ""});

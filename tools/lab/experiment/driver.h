@@ -80,6 +80,10 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
 // A cell whose result cannot be compared with anything, and why.
 struct Unverifiable {
   std::string cell, reason;
+
+  static FieldTable<Unverifiable> Fields() {
+    return {{"cell", &Unverifiable::cell}, {"reason", &Unverifiable::reason}};
+  }
 };
 // `count` of the cells whose results are there, drawn with the seed, all where there are no more; in their order. Of
 // those that cannot be drawn, as they cannot be read or are of another configuration, it says so.

@@ -375,17 +375,15 @@ void PrintPlan(const Plan& plan, bool as_json) {
       {"parameters", "parameters", Shown(CountText, &RowPlan::parameters)},
       {"step_multiplications", "multiplications a step", Shown(CountText, &RowPlan::step_multiplications)}};
   if (as_json) {
-    Json rates = Json::MakeObject();
-    for (const auto& [model, rate] : plan.rates) rates.Set(model, rate);
-    const std::optional<double> seconds = plan.seconds();
-    return PrintResult(Json::MakeObject({{"cells", plan.cells()},
-                                         {"finished", plan.finished()},
-                                         {"seconds", seconds ? Json(*seconds) : Json()},
-                                         {"disk_bytes", plan.disk_bytes()},
-                                         {"memory_bytes", plan.memory_bytes()},
-                                         {"threads", NumThreads()},
-                                         {"multiplications_per_second", rates},
-                                         {"rows", JsonOf(columns, plan.rows)}}));
+    return PrintResult(
+        Json::MakeObject({{"cells", plan.cells()},
+                          {"finished", plan.finished()},
+                          {"seconds", ToJson(plan.seconds())},
+                          {"disk_bytes", plan.disk_bytes()},
+                          {"memory_bytes", plan.memory_bytes()},
+                          {"threads", NumThreads()},
+                          {"multiplications_per_second", JsonForm<decltype(plan.rates)>::Write(plan.rates)},
+                          {"rows", JsonOf(columns, plan.rows)}}));
   }
   std::string text = MarkdownTable(TextOf(columns, plan.rows));
   for (const auto& [model, rate] : plan.rates) {

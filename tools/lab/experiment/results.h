@@ -79,6 +79,8 @@ struct RowResult {
 struct MissingCell {
   std::string title, reason;
   bool unreadable = false;  // its files are there
+
+  static FieldTable<MissingCell> Fields() { return {{"cell", &MissingCell::title}, {"reason", &MissingCell::reason}}; }
 };
 
 struct TableResult {

@@ -243,12 +243,11 @@ std::vector<std::string> RunNotes(const TableResult& result) {
 
 std::string ClaimsNote() {
   return "Each claim is tested on differences between runs of the same seed, which saw the same text in the same "
-         "order: "
-         "their mean, and its two-sided 95 % interval by Student's t, with the scatter of all rows of a kind together, "
-         "row "
-         "and seed taken out, or their own where that is larger. A claim holds if the interval of every pair is above "
-         "0; "
-         "it does not hold if that of some pair is below 0 at the level 1 - 0.05/(number of pairs); otherwise it is "
+         "order: their mean, and its two-sided 95 % interval by Student's t, with the scatter of all rows of a kind "
+         "together, "
+         "row and seed taken out, or their own where that is larger. A claim holds if the interval of every pair is "
+         "above "
+         "0; it does not hold if that of some pair is below 0 at the level 1 - 0.05/(number of pairs); otherwise it is "
          "undecided.";
 }
 
@@ -306,27 +305,23 @@ Json ClaimJson(const ClaimResult& claim) {
 }  // namespace
 
 Json ToJson(const TableResult& result) {
-  Json claims = Json::MakeArray(), missing = Json::MakeArray();
+  Json claims = Json::MakeArray();
   for (const ClaimResult& claim : result.claims) claims.Append(ClaimJson(claim));
-  for (const MissingCell& cell : result.missing) {
-    missing.Append(Json::MakeObject({{"cell", cell.title}, {"reason", cell.reason}}));
-  }
-  const auto or_null = [](const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); };
   Json json = Json::MakeObject({{"table", result.table->name},
                                 {"title", result.table->title},
                                 {"section", result.table->section},
                                 {"note", result.table->note},
                                 {"scale", result.experiment->scale},
                                 {"scale_fingerprint", result.experiment->fingerprint},
-                                {"steps", or_null(result.Steps())},
-                                {"length", or_null(result.Length())},
+                                {"steps", ToJson(result.Steps())},
+                                {"length", ToJson(result.Length())},
                                 {"data", ToJson(result.data)},
                                 {"versions", ToJson(result.versions)},
                                 {"simd_bits", ToJson(result.simd_bits)},
                                 {"processors", ToJson(result.processors)},
                                 {"rows", JsonOf(ColumnsForPrograms(result), result.rows)},
                                 {"claims", claims},
-                                {"missing", missing}});
+                                {"missing", ToJson(result.missing)}});
   if (result.table->claims.empty())
     json.Set("differences", JsonOf(DifferenceColumns("measure"), DifferencesOf(result)));
   return json;

@@ -150,9 +150,8 @@ void PrintStatus(const std::vector<Cell>& cells, bool as_json) {
        Shown([](double seconds) { return seconds > 0 ? EstimateText(seconds) : ""; }, &CellStatus::seconds_left)}};
   const Status status = StatusOf(cells);
   if (as_json) {
-    const std::optional<double> seconds = status.SecondsLeft(0);
     return PrintResult(Json::MakeObject({{"finished", status.CountOf(State::kFinished)},
-                                         {"seconds_left", seconds ? Json(*seconds) : Json()},
+                                         {"seconds_left", ToJson(status.SecondsLeft(0))},
                                          {"cells", JsonOf(columns, status.cells)}}));
   }
   PrintResult(StrCat(MarkdownTable(TextOf(columns, status.cells)), "\n", StatusSummary(status), "\n"));
