@@ -283,8 +283,8 @@ std::string ValueTable(const LineChartOptions& options, const ChartDrawing& draw
     }
     rows.push_back(std::move(row));
   }
-  return StrCat("<details><summary>Values as a table</summary>\n",
-                HtmlTable(header, rows, {.caption = options.title, .changed = {}}), "</details>\n");
+  return StrCat("<details><summary>Values as a table</summary>\n", HtmlTable(header, rows, {.caption = options.title}),
+                "</details>\n");
 }
 
 std::string AxesText(const LineChartOptions& options, const ChartDrawing& drawing) {

@@ -56,8 +56,7 @@ struct IntervalChartOptions {
   std::string spread_label = "interval";      // of the column of low and high
   std::string reference_label = "reference";  // of the hollow points
   int digits = 4;                             // after the point
-  AxisScale scale = AxisScale::kLinear;
-  std::vector<ReferenceLine> references;  // across all rows: a 0 that differences are compared with
+  std::vector<ReferenceLine> references;      // across all rows: a 0 that differences are compared with
 };
 
 // <figure> with a table, a row each, whose lanes are drawn on one axis.

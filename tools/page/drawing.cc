@@ -175,8 +175,7 @@ Axis IntervalAxis(const IntervalChartOptions& options, const std::vector<Interva
   for (const ReferenceLine& line : options.references) range.Take(line.y);
   if (range.empty()) return Axis(0, 1, AxisScale::kLinear, 4);
   const double margin = 0.04 * (range.high - range.low);
-  return Axis(options.scale == AxisScale::kLinear ? range.low - margin : range.low, range.high + margin, options.scale,
-              4);
+  return Axis(range.low - margin, range.high + margin, AxisScale::kLinear, 4);
 }
 
 std::string DrawInterval(const Axis& axis, const IntervalRow& row, size_t middle) {

@@ -88,8 +88,8 @@ std::string ExactTable(const HeatMapOptions& options, const std::vector<std::str
     }
     cells.push_back(std::move(line));
   }
-  return StrCat("<details><summary>Values as a table</summary>\n",
-                HtmlTable(header, cells, {.caption = options.title, .changed = {}}), "</details>\n");
+  return StrCat("<details><summary>Values as a table</summary>\n", HtmlTable(header, cells, {.caption = options.title}),
+                "</details>\n");
 }
 
 }  // namespace

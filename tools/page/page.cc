@@ -157,12 +157,11 @@ std::string HtmlTable(const std::vector<std::string>& header, const std::vector<
     html += StrCat("<th scope=\"col\"", with_class(column), ">", EscapeHtml(header[column]), "</th>");
   }
   html += "</tr></thead>\n<tbody>\n";
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const bool changed = i < options.changed.size() && options.changed[i];
-    html += changed ? "<tr class=\"changed\">" : "<tr>";
+  for (const std::vector<TableCell>& row : rows) {
+    html += "<tr>";
     for (size_t column = 0; column < header.size(); ++column) {
-      const std::string cell = column < rows[i].size() ? rows[i][column].html : "";
-      const bool is_long = column < rows[i].size() && rows[i][column].is_long;
+      const std::string cell = column < row.size() ? row[column].html : "";
+      const bool is_long = column < row.size() && row[column].is_long;
       const std::string classes = is_long ? " class=\"long\"" : with_class(column);
       html += column == 0 ? StrCat("<th scope=\"row\"", classes, ">", cell, "</th>")
                           : StrCat("<td", classes, ">", cell, "</td>");

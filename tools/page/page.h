@@ -68,9 +68,8 @@ struct TableCell {
 TableCell HtmlCell(std::string html);
 
 struct TableOptions {
-  std::string caption = {};        // plain text
-  std::vector<bool> changed = {};  // rows that stand out, by number
-  bool unbroken = false;           // of a TextTable: a short text stays on its line: "2.0410 ± 0.0433 (3)"
+  std::string caption = {};  // plain text
+  bool unbroken = false;     // of a TextTable: a short text stays on its line: "2.0410 ± 0.0433 (3)"
 };
 
 // Columns whose cells below the header are numbers or empty are set right. The first cell of a row is its header.

@@ -90,7 +90,7 @@ std::string Overview(const std::vector<RunRecord>& runs) {
   return HtmlTable(
       {"run", "attention", "steps", "parameters", "best held-out" + (labels.size() == 1 ? " " + *labels.begin() : ""),
        "last", "ms a step", "tokens a second"},
-      rows, {.caption = "The runs", .changed = {}});
+      rows, {.caption = "The runs"});
 }
 
 std::string MissingNotice(const std::vector<RunRecord>& runs) {
@@ -120,8 +120,7 @@ std::string ModelSection(const RunRecord& run) {
              {"multiplications of an example", CountText(cost.forward_multiplications), "forward; " + cost.example}}),
         HtmlTable({"place", "attention", "n", "m", "parameters of a layer", "multiplications of a layer"}, rows,
                   {.caption = "One layer of each place, on one example of n queries and m memory positions, as the "
-                              "paper's pseudocode counts",
-                   .changed = {}}));
+                              "paper's pseudocode counts"}));
   } catch (const Error& error) {
     return StrCat("<p class=\"note\">", EscapeHtml(error.what()), "</p>\n");
   }
@@ -145,9 +144,9 @@ std::string ScoresTable(const RunRecord& run) {
   }
   const Json* step = run.scores.Find("step");
   const std::string at = step != nullptr && step->is_int() ? StrCat(", by the checkpoint of step ", step->AsInt()) : "";
-  return StrCat(FactList({{"score", number(run.scores.Find("score")), "mean over the tasks"}}),
-                HtmlTable({"task", "measure", "held-out", "best constant answer"}, rows,
-                          {.caption = "Held-out rows" + at, .changed = {}}));
+  return StrCat(
+      FactList({{"score", number(run.scores.Find("score")), "mean over the tasks"}}),
+      HtmlTable({"task", "measure", "held-out", "best constant answer"}, rows, {.caption = "Held-out rows" + at}));
 }
 
 std::string SessionsTable(const RunRecord& run) {
@@ -160,7 +159,7 @@ std::string SessionsTable(const RunRecord& run) {
                     one.version});
   }
   std::string html = HtmlTable({"after step", "", "threads", "SIMD", "processor", "version"}, rows,
-                               {.caption = "Sessions: each is a process that trained", .changed = {}});
+                               {.caption = "Sessions: each is a process that trained"});
   for (const RunEvent& event : run.Events()) {
     if (event.kind != RunEvent::Kind::kContinued) continue;
     html += StrCat("<p>The run was of ", StepsText(event.step), ", and was continued from there.</p>\n");

@@ -109,12 +109,10 @@ std::string ConfigurationTable(const RunRecord& run) {
   }
   std::string html;
   if (!changed.empty()) {
-    html = HtmlTable({"field", "value", "default"}, changed,
-                     {.caption = "What is set otherwise than by default", .changed = {}});
+    html = HtmlTable({"field", "value", "default"}, changed, {.caption = "What is set otherwise than by default"});
   }
   return StrCat(html, "<details", html.empty() ? " open" : "", "><summary>The whole resolved configuration</summary>\n",
-                HtmlTable({"field", "value", "group"}, all, {.caption = "Resolved configuration", .changed = {}}),
-                "</details>\n");
+                HtmlTable({"field", "value", "group"}, all, {.caption = "Resolved configuration"}), "</details>\n");
 }
 
 std::string ConfigurationDifferences(const std::vector<RunRecord>& runs) {
@@ -128,7 +126,7 @@ std::string ConfigurationDifferences(const std::vector<RunRecord>& runs) {
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return "<p>The runs have the same configuration.</p>\n";
-  return HtmlTable(header, rows, {.caption = "Fields in which the runs differ", .changed = {}});
+  return HtmlTable(header, rows, {.caption = "Fields in which the runs differ"});
 }
 
 std::string SharedConfiguration(const std::vector<RunRecord>& runs) {
@@ -140,8 +138,7 @@ std::string SharedConfiguration(const std::vector<RunRecord>& runs) {
     if (!Differs(runs, field)) rows.push_back({field.key, ValueText(field.get(*known->config))});
   }
   return StrCat("<details><summary>Fields in which the runs do not differ</summary>\n",
-                HtmlTable({"field", "value"}, rows, {.caption = "The same in all runs", .changed = {}}),
-                "</details>\n");
+                HtmlTable({"field", "value"}, rows, {.caption = "The same in all runs"}), "</details>\n");
 }
 
 namespace {
@@ -372,9 +369,8 @@ std::string MeansTable(const std::vector<SeedGroup>& groups, const std::vector<R
     row = {groups[i].name, Join(texts, ", ")};
     for (const std::string& measure : measures) row.push_back(MeanText(measure, groups[i].ValuesOf(measure)));
   }
-  return HtmlTable(
-      header, rows,
-      {.caption = "Runs that differ in their seed alone: the last score, mean ± standard deviation", .changed = {}});
+  return HtmlTable(header, rows,
+                   {.caption = "Runs that differ in their seed alone: the last score, mean ± standard deviation"});
 }
 
 // Each measure of the settings that have several runs, over them.

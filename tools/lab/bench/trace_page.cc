@@ -197,7 +197,7 @@ std::string OpsTable(const StepTrace& trace, GroupBy by) {
   if (by == GroupBy::kNameAndShape) header.push_back("result");
   header.insert(header.end(), {"times", "ms", "% of the step", "% in products", "GFLOP", "products, of the peak", "MB",
                                "threads busy, %"});
-  return HtmlTable(header, rows, {.caption = "MB: of operands and results, each once", .changed = {}});
+  return HtmlTable(header, rows, {.caption = "MB: of operands and results, each once"});
 }
 
 }  // namespace
