@@ -93,14 +93,17 @@ std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_lay
 
 PublishedNames::PublishedNames(const PublishedForm& form, const ModelConfig* model)
     : form_(&form), inner_layers_(model == nullptr ? 1 : model->inner_layers.value_or(1)) {
-  for (const PublishedTensor& row : form.tensors) {
-    if (model == nullptr || form.has_row == nullptr || form.has_row(row, *model)) rows_.push_back(row);
+  for (const PublishedPart& part : form.parts) {
+    for (const PublishedTensor& tensor : part.tensors) {
+      PublishedRow row = {StrCat(part.ours, tensor.ours), StrCat(part.theirs, tensor.theirs), tensor.layout};
+      if (model == nullptr || form.has_row == nullptr || form.has_row(row, *model)) rows_.push_back(std::move(row));
+    }
   }
 }
 
 std::vector<PublishedName> PublishedNames::NamesOf(std::string_view path) const {
   std::vector<PublishedName> names;
-  for (const PublishedTensor& row : rows_) {
+  for (const PublishedRow& row : rows_) {
     const std::optional<int64_t> i = MatchPattern(row.ours, path, inner_layers_);
     if (i) names.push_back({ExpandPattern(row.theirs, *i, inner_layers_), row.layout});
   }
@@ -110,7 +113,7 @@ std::vector<PublishedName> PublishedNames::NamesOf(std::string_view path) const 
 
 std::vector<PublishedName> PublishedNames::PathsOf(std::string_view name) const {
   std::vector<PublishedName> paths;
-  for (const PublishedTensor& row : rows_) {
+  for (const PublishedRow& row : rows_) {
     const std::optional<int64_t> i = MatchPattern(row.theirs, name, inner_layers_);
     if (i) paths.push_back({ExpandPattern(row.ours, *i, inner_layers_), row.layout});
   }

@@ -54,6 +54,20 @@ struct PublishedTensor {
   Layout layout;
 };
 
+// Rows that a table has several times under other names: each name continues the part's.
+struct PublishedPart {
+  const char* ours;
+  const char* theirs;
+  std::span<const PublishedTensor> tensors;
+};
+
+// A row with its whole names.
+struct PublishedRow {
+  std::string ours;
+  std::string theirs;
+  Layout layout;
+};
+
 // A row that other releases wrote under another name.
 struct PublishedAlias {
   const char* end;  // of a name
@@ -64,7 +78,7 @@ struct PublishedAlias {
 struct PublishedForm {
   const char* model;       // its name in the registry
   const char* model_type;  // of config.json
-  std::span<const PublishedTensor> tensors;
+  std::span<const PublishedPart> parts;
   // Tensors that no model computes with, as patterns: checked where they say something, kept, written back.
   std::span<const char* const> without_effect;
   // The prefix of all names of the model itself: "bert."; files of the model without a head leave it out. Empty
@@ -77,7 +91,7 @@ struct PublishedForm {
   // Theirs: the members that it decides, and `architectures`. Fields without a published form are left out.
   Json (*write)(const ModelConfig& model);
   // Whether a row is the model's, where names depend on its configuration; null: all rows are.
-  bool (*has_row)(const PublishedTensor& row, const ModelConfig& model) = nullptr;
+  bool (*has_row)(const PublishedRow& row, const ModelConfig& model) = nullptr;
   const char* config_name = "config.json";  // the file of its configuration, for errors
 };
 
@@ -107,6 +121,7 @@ class PublishedNames {
   // Of a model with that configuration; null: not known yet.
   PublishedNames(const PublishedForm& form, const ModelConfig* model);
 
+  const std::vector<PublishedRow>& rows() const { return rows_; }
   // The names that a parameter may have, the usual one first. One that the table has no row for is an extension: its
   // path after kExtensionPrefix.
   std::vector<PublishedName> NamesOf(std::string_view path) const;
@@ -122,7 +137,7 @@ class PublishedNames {
 
  private:
   const PublishedForm* form_;
-  std::vector<PublishedTensor> rows_;
+  std::vector<PublishedRow> rows_;
   int64_t inner_layers_;
 };
 
@@ -137,40 +152,10 @@ std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const S
 // A value or a gradient of a parameter as theirs, contiguous; `ids` are those of kRows and kColumns.
 Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids);
 
-// BERT as its publishers' framework has it, and what ALBERT's form shares with it.
-
-class PublishedConfig;
-
-extern const PublishedForm kPublishedBert;
-
-// Where the published names of the two differ, beside their tables.
-struct PublishedBertNames {
-  const char* prefix;       // "bert."
-  const char* class_names;  // "Bert": of architectures, before ForPreTraining
-  const char* query;        // weight of the first layer
-  const char* intermediate;
-  const char* embedding;
-  const char* decoder;  // the embedding's other name where it is tied
-  const char* masked_lm;
-  const char* sentence;
-  const char* pooler;
-};
-
-// Common fields of their configurations; d_model, d_ff, layers and heads by the defaults that `model` comes with.
-void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& names, int64_t attention_heads,
-                       double dropout, const char* activation, ModelConfig* model);
-Json WritePublishedBert(const ModelConfig& model, const PublishedBertNames& names);
-
-// ALBERT as its publishers' framework has it.
-
-extern const PublishedForm kPublishedAlbert;
-
-// T5 as its publishers' framework has it.
-
-extern const PublishedForm kPublishedT5;
+// As their publishers' framework has them.
+extern const PublishedForm kPublishedBert, kPublishedAlbert, kPublishedT5;
 
 // T5 as its authors' framework, Mesh TensorFlow, has it: T5 1.0 and 1.1, and talking heads with every head projection.
-
 // ReadGin gives its configuration, with feed_forward, dynamic and vocabulary of MeshOptions beside it; most of
 // it follows from the tensors' shapes. Not in PublishedForms().
 extern const PublishedForm kPublishedMeshT5;

@@ -125,8 +125,8 @@ bool PublishedConfig::HasTensorsOf(std::string_view prefix) const {
   return first != tensors_->end() && first->first.starts_with(prefix);
 }
 
-const char* PublishedConfig::FirstTensor(std::initializer_list<const char*> names) const {
-  const auto first = std::find_if(names.begin(), names.end(), [&](const char* name) { return HasTensor(name); });
+std::string PublishedConfig::FirstTensor(std::initializer_list<std::string> names) const {
+  const auto first = std::find_if(names.begin(), names.end(), [&](const std::string& name) { return HasTensor(name); });
   return first == names.end() ? *names.begin() : *first;
 }
 

@@ -67,7 +67,7 @@ class PublishedConfig {
   // True where some tensor's name begins so.
   bool HasTensorsOf(std::string_view prefix) const;
   // The first of several names of one tensor that is there; the first of all where none is.
-  const char* FirstTensor(std::initializer_list<const char*> names) const;
+  std::string FirstTensor(std::initializer_list<std::string> names) const;
   // Error(kData) that names the keys unless the tensor is there and has this shape.
   void CheckShape(std::string_view keys, std::string_view tensor, const Shape& shape) const;
   // One dimension of a tensor that is there.

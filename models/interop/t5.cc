@@ -14,44 +14,35 @@ using enum Layout;
 
 constexpr char kT5Architecture[] = "T5ForConditionalGeneration", kT5Encoder[] = "T5EncoderModel";
 
-// clang-format off
 constexpr PublishedTensor kT5Tensors[] = {
-    {"embedding.table",                               "shared.weight",                                                             kRows},
-    {"embedding.table",                               "encoder.embed_tokens.weight",                                               kRows},
-    {"embedding.table",                               "decoder.embed_tokens.weight",                                               kRows},
-    {"classifier.table",                              "lm_head.weight",                                                            kRows},
-    {"embedding.table",                               "lm_head.weight",                                                            kRows},
-    {"encoder.relative_bias.table",                   "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",      kTransposed},
-    {"encoder.block_{i}.self_attention_norm.scale",   "encoder.block.{i}.layer.0.layer_norm.weight",                               kSame},
-    {"encoder.block_{i}.self_attention.P_q",          "encoder.block.{i}.layer.0.SelfAttention.q.weight",                          kTransposed},
-    {"encoder.block_{i}.self_attention.P_k",          "encoder.block.{i}.layer.0.SelfAttention.k.weight",                          kTransposed},
-    {"encoder.block_{i}.self_attention.P_v",          "encoder.block.{i}.layer.0.SelfAttention.v.weight",                          kTransposed},
-    {"encoder.block_{i}.self_attention.P_o",          "encoder.block.{i}.layer.0.SelfAttention.o.weight",                          kTransposed},
-    {"encoder.block_{i}.feed_forward_norm.scale",     "encoder.block.{i}.layer.1.layer_norm.weight",                               kSame},
-    {"encoder.block_{i}.feed_forward.wi",             "encoder.block.{i}.layer.1.DenseReluDense.wi.weight",                        kTransposed},
-    {"encoder.block_{i}.feed_forward.wi_0",           "encoder.block.{i}.layer.1.DenseReluDense.wi_0.weight",                      kTransposed},
-    {"encoder.block_{i}.feed_forward.wi_1",           "encoder.block.{i}.layer.1.DenseReluDense.wi_1.weight",                      kTransposed},
-    {"encoder.block_{i}.feed_forward.wo",             "encoder.block.{i}.layer.1.DenseReluDense.wo.weight",                        kTransposed},
-    {"encoder.final_norm.scale",                      "encoder.final_layer_norm.weight",                                           kSame},
-    {"decoder.relative_bias.table",                   "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",      kTransposed},
-    {"decoder.block_{i}.self_attention_norm.scale",   "decoder.block.{i}.layer.0.layer_norm.weight",                               kSame},
-    {"decoder.block_{i}.self_attention.P_q",          "decoder.block.{i}.layer.0.SelfAttention.q.weight",                          kTransposed},
-    {"decoder.block_{i}.self_attention.P_k",          "decoder.block.{i}.layer.0.SelfAttention.k.weight",                          kTransposed},
-    {"decoder.block_{i}.self_attention.P_v",          "decoder.block.{i}.layer.0.SelfAttention.v.weight",                          kTransposed},
-    {"decoder.block_{i}.self_attention.P_o",          "decoder.block.{i}.layer.0.SelfAttention.o.weight",                          kTransposed},
-    {"decoder.block_{i}.cross_attention_norm.scale",  "decoder.block.{i}.layer.1.layer_norm.weight",                               kSame},
-    {"decoder.block_{i}.cross_attention.P_q",         "decoder.block.{i}.layer.1.EncDecAttention.q.weight",                        kTransposed},
-    {"decoder.block_{i}.cross_attention.P_k",         "decoder.block.{i}.layer.1.EncDecAttention.k.weight",                        kTransposed},
-    {"decoder.block_{i}.cross_attention.P_v",         "decoder.block.{i}.layer.1.EncDecAttention.v.weight",                        kTransposed},
-    {"decoder.block_{i}.cross_attention.P_o",         "decoder.block.{i}.layer.1.EncDecAttention.o.weight",                        kTransposed},
-    {"decoder.block_{i}.feed_forward_norm.scale",     "decoder.block.{i}.layer.2.layer_norm.weight",                               kSame},
-    {"decoder.block_{i}.feed_forward.wi",             "decoder.block.{i}.layer.2.DenseReluDense.wi.weight",                        kTransposed},
-    {"decoder.block_{i}.feed_forward.wi_0",           "decoder.block.{i}.layer.2.DenseReluDense.wi_0.weight",                      kTransposed},
-    {"decoder.block_{i}.feed_forward.wi_1",           "decoder.block.{i}.layer.2.DenseReluDense.wi_1.weight",                      kTransposed},
-    {"decoder.block_{i}.feed_forward.wo",             "decoder.block.{i}.layer.2.DenseReluDense.wo.weight",                        kTransposed},
-    {"decoder.final_norm.scale",                      "decoder.final_layer_norm.weight",                                           kSame},
-};
-// clang-format on
+    {"embedding.table", "shared.weight", kRows},
+    {"embedding.table", "encoder.embed_tokens.weight", kRows},
+    {"embedding.table", "decoder.embed_tokens.weight", kRows},
+    {"classifier.table", "lm_head.weight", kRows},
+    {"embedding.table", "lm_head.weight", kRows},
+    {"decoder.block_{i}.cross_attention_norm.scale", "decoder.block.{i}.layer.1.layer_norm.weight", kSame}};
+constexpr PublishedTensor kT5Stack[] = {
+    {"relative_bias.table", "block.0.layer.0.SelfAttention.relative_attention_bias.weight", kTransposed},
+    {"block_{i}.self_attention_norm.scale", "block.{i}.layer.0.layer_norm.weight", kSame},
+    {"final_norm.scale", "final_layer_norm.weight", kSame}};
+constexpr PublishedTensor kT5Attention[] = {{"P_q", "q.weight", kTransposed},
+                                            {"P_k", "k.weight", kTransposed},
+                                            {"P_v", "v.weight", kTransposed},
+                                            {"P_o", "o.weight", kTransposed}};
+constexpr PublishedTensor kT5FeedForward[] = {{"_norm.scale", "layer_norm.weight", kSame},
+                                              {".wi", "DenseReluDense.wi.weight", kTransposed},
+                                              {".wi_0", "DenseReluDense.wi_0.weight", kTransposed},
+                                              {".wi_1", "DenseReluDense.wi_1.weight", kTransposed},
+                                              {".wo", "DenseReluDense.wo.weight", kTransposed}};
+constexpr PublishedPart kT5Parts[] = {
+    {"", "", kT5Tensors},
+    {"encoder.", "encoder.", kT5Stack},
+    {"decoder.", "decoder.", kT5Stack},
+    {"encoder.block_{i}.self_attention.", "encoder.block.{i}.layer.0.SelfAttention.", kT5Attention},
+    {"decoder.block_{i}.self_attention.", "decoder.block.{i}.layer.0.SelfAttention.", kT5Attention},
+    {"decoder.block_{i}.cross_attention.", "decoder.block.{i}.layer.1.EncDecAttention.", kT5Attention},
+    {"encoder.block_{i}.feed_forward", "encoder.block.{i}.layer.1.", kT5FeedForward},
+    {"decoder.block_{i}.feed_forward", "decoder.block.{i}.layer.2.", kT5FeedForward}};
 
 // The first releases have a bias between decoder and encoder that was never used.
 constexpr const char* kT5WithoutEffect[] = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
@@ -95,7 +86,7 @@ ModelConfig ReadT5(const PublishedConfig& config) {
   ModelConfig model = BaseT5();
   model.vocabulary = config.Int("vocab_size", 32128, 2, 1 << 24);
   model.d_model = config.Size("d_model", 512);
-  const char* const embedding = config.FirstTensor(
+  const std::string embedding = config.FirstTensor(
       {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"});
   config.CheckShape("vocab_size, d_model", embedding, {model.vocabulary, model.d_model});
   model.d_ff = config.Size("d_ff", 2048);
@@ -172,7 +163,7 @@ Json WriteT5(const ModelConfig& model) {
 
 const PublishedForm kPublishedT5 = {.model = "t5",
                                     .model_type = "t5",
-                                    .tensors = kT5Tensors,
+                                    .parts = kT5Parts,
                                     .without_effect = kT5WithoutEffect,
                                     .prefix = "",
                                     .aliases = {},

@@ -215,7 +215,7 @@ std::string MeshAttentionClass(const AttentionConfig& layer, const MeshPlace& pl
   return StrCat(IsPlain(layer) ? "" : kTalking, place.base);
 }
 
-bool HasMeshAttentionRow(const PublishedTensor& row, const AttentionConfig& layer) {
+bool HasMeshAttentionRow(const PublishedRow& row, const AttentionConfig& layer) {
   const std::string_view ours = row.ours, theirs = row.theirs;
   if ((theirs.find(kTalking) == std::string_view::npos) != IsPlain(layer)) return false;
   const bool second = theirs.ends_with("_dynamic_1/kernel");

@@ -44,7 +44,7 @@ AttentionConfig ReadMeshAttention(const PublishedConfig& config, const MeshPlace
 // The layer's class: SelfAttention where it mixes no heads and keys are as large as values, else TalkingHeads….
 std::string MeshAttentionClass(const AttentionConfig& layer, const MeshPlace& place);
 // Whether a row of a table, of this layer's parameters, has the name that this layer gives it.
-bool HasMeshAttentionRow(const PublishedTensor& row, const AttentionConfig& layer);
+bool HasMeshAttentionRow(const PublishedRow& row, const AttentionConfig& layer);
 // Adds the bindings that say what the layer is. `buckets`: of its relative bias; 0: it has none.
 void AddMeshAttention(const AttentionConfig& layer, const MeshPlace& place, int64_t buckets, Json* bindings);
 

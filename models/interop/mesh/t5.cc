@@ -15,79 +15,46 @@ namespace {
 
 using enum Layout;
 
-// clang-format off
-constexpr PublishedTensor kMeshT5Tensors[] = {
-    {"embedding.table",                              "shared/embedding",                                                                         kRows},
-    {"classifier.table",                             "decoder/logits/kernel",                                                                    kColumns},
-    {"encoder.relative_bias.table",                  "encoder/block_000/layer_000/SelfAttention/relative_attention_bias",                        kSame},
-    {"encoder.relative_bias.table",                  "encoder/block_000/layer_000/TalkingHeadsSelfAttention/relative_attention_bias",            kSame},
-    {"encoder.block_{i}.self_attention_norm.scale",  "encoder/block_{z}/layer_000/rms_norm/scale",                                               kSame},
-    {"encoder.block_{i}.self_attention.P_q",         "encoder/block_{z}/layer_000/SelfAttention/q",                                              kMatrix},
-    {"encoder.block_{i}.self_attention.P_k",         "encoder/block_{z}/layer_000/SelfAttention/k",                                              kMatrix},
-    {"encoder.block_{i}.self_attention.P_v",         "encoder/block_{z}/layer_000/SelfAttention/v",                                              kMatrix},
-    {"encoder.block_{i}.self_attention.P_o",         "encoder/block_{z}/layer_000/SelfAttention/o",                                              kMatrix},
-    {"encoder.block_{i}.self_attention.P_q",         "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/q/kernel",                           kSame},
-    {"encoder.block_{i}.self_attention.P_k",         "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/k/kernel",                           kSame},
-    {"encoder.block_{i}.self_attention.P_v",         "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/v/kernel",                           kSame},
-    {"encoder.block_{i}.self_attention.P_o",         "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/y/kernel",                           kSame},
-    {"encoder.block_{i}.self_attention.P_l",         "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/kernel",                      kSame},
-    {"encoder.block_{i}.self_attention.P_Xl",        "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/logits_dynamic_0/kernel",     kSame},
-    {"encoder.block_{i}.self_attention.P_Ml",        "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/logits_dynamic_0/kernel",     kSame},
-    {"encoder.block_{i}.self_attention.P_Ml",        "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/logits_dynamic_1/kernel",     kSame},
-    {"encoder.block_{i}.self_attention.P_w",         "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/kernel",                     kSame},
-    {"encoder.block_{i}.self_attention.P_Xw",        "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_0/kernel",   kSame},
-    {"encoder.block_{i}.self_attention.P_Mw",        "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_0/kernel",   kSame},
-    {"encoder.block_{i}.self_attention.P_Mw",        "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_1/kernel",   kSame},
-    {"encoder.block_{i}.feed_forward_norm.scale",    "encoder/block_{z}/layer_001/rms_norm/scale",                                               kSame},
-    {"encoder.block_{i}.feed_forward.wi",            "encoder/block_{z}/layer_001/DenseReluDense/wi/kernel",                                     kSame},
-    {"encoder.block_{i}.feed_forward.wi_0",          "encoder/block_{z}/layer_001/DenseReluDense/wi_0/kernel",                                   kSame},
-    {"encoder.block_{i}.feed_forward.wi_1",          "encoder/block_{z}/layer_001/DenseReluDense/wi_1/kernel",                                   kSame},
-    {"encoder.block_{i}.feed_forward.wo",            "encoder/block_{z}/layer_001/DenseReluDense/wo/kernel",                                     kSame},
-    {"encoder.final_norm.scale",                     "encoder/rms_norm/scale",                                                                   kSame},
-    {"decoder.relative_bias.table",                  "decoder/block_000/layer_000/SelfAttention/relative_attention_bias",                        kSame},
-    {"decoder.relative_bias.table",                  "decoder/block_000/layer_000/TalkingHeadsSelfAttention/relative_attention_bias",            kSame},
-    {"decoder.block_{i}.self_attention_norm.scale",  "decoder/block_{z}/layer_000/rms_norm/scale",                                               kSame},
-    {"decoder.block_{i}.self_attention.P_q",         "decoder/block_{z}/layer_000/SelfAttention/q",                                              kMatrix},
-    {"decoder.block_{i}.self_attention.P_k",         "decoder/block_{z}/layer_000/SelfAttention/k",                                              kMatrix},
-    {"decoder.block_{i}.self_attention.P_v",         "decoder/block_{z}/layer_000/SelfAttention/v",                                              kMatrix},
-    {"decoder.block_{i}.self_attention.P_o",         "decoder/block_{z}/layer_000/SelfAttention/o",                                              kMatrix},
-    {"decoder.block_{i}.self_attention.P_q",         "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/q/kernel",                           kSame},
-    {"decoder.block_{i}.self_attention.P_k",         "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/k/kernel",                           kSame},
-    {"decoder.block_{i}.self_attention.P_v",         "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/v/kernel",                           kSame},
-    {"decoder.block_{i}.self_attention.P_o",         "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/y/kernel",                           kSame},
-    {"decoder.block_{i}.self_attention.P_l",         "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/kernel",                      kSame},
-    {"decoder.block_{i}.self_attention.P_Xl",        "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/logits_dynamic_0/kernel",     kSame},
-    {"decoder.block_{i}.self_attention.P_Ml",        "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/logits_dynamic_0/kernel",     kSame},
-    {"decoder.block_{i}.self_attention.P_Ml",        "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/logits/logits_dynamic_1/kernel",     kSame},
-    {"decoder.block_{i}.self_attention.P_w",         "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/kernel",                     kSame},
-    {"decoder.block_{i}.self_attention.P_Xw",        "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_0/kernel",   kSame},
-    {"decoder.block_{i}.self_attention.P_Mw",        "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_0/kernel",   kSame},
-    {"decoder.block_{i}.self_attention.P_Mw",        "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/weights/weights_dynamic_1/kernel",   kSame},
-    {"decoder.block_{i}.cross_attention_norm.scale", "decoder/block_{z}/layer_001/rms_norm/scale",                                               kSame},
-    {"decoder.block_{i}.cross_attention.P_q",        "decoder/block_{z}/layer_001/EncDecAttention/q",                                            kMatrix},
-    {"decoder.block_{i}.cross_attention.P_k",        "decoder/block_{z}/layer_001/EncDecAttention/k",                                            kMatrix},
-    {"decoder.block_{i}.cross_attention.P_v",        "decoder/block_{z}/layer_001/EncDecAttention/v",                                            kMatrix},
-    {"decoder.block_{i}.cross_attention.P_o",        "decoder/block_{z}/layer_001/EncDecAttention/o",                                            kMatrix},
-    {"decoder.block_{i}.cross_attention.P_q",        "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/q/kernel",                         kSame},
-    {"decoder.block_{i}.cross_attention.P_k",        "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/k/kernel",                         kSame},
-    {"decoder.block_{i}.cross_attention.P_v",        "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/v/kernel",                         kSame},
-    {"decoder.block_{i}.cross_attention.P_o",        "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/y/kernel",                         kSame},
-    {"decoder.block_{i}.cross_attention.P_l",        "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/logits/kernel",                    kSame},
-    {"decoder.block_{i}.cross_attention.P_Xl",       "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/logits/logits_dynamic_0/kernel",   kSame},
-    {"decoder.block_{i}.cross_attention.P_Ml",       "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/logits/logits_dynamic_0/kernel",   kSame},
-    {"decoder.block_{i}.cross_attention.P_Ml",       "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/logits/logits_dynamic_1/kernel",   kSame},
-    {"decoder.block_{i}.cross_attention.P_w",        "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/weights/kernel",                   kSame},
-    {"decoder.block_{i}.cross_attention.P_Xw",       "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/weights/weights_dynamic_0/kernel", kSame},
-    {"decoder.block_{i}.cross_attention.P_Mw",       "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/weights/weights_dynamic_0/kernel", kSame},
-    {"decoder.block_{i}.cross_attention.P_Mw",       "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/weights/weights_dynamic_1/kernel", kSame},
-    {"decoder.block_{i}.feed_forward_norm.scale",    "decoder/block_{z}/layer_002/rms_norm/scale",                                               kSame},
-    {"decoder.block_{i}.feed_forward.wi",            "decoder/block_{z}/layer_002/DenseReluDense/wi/kernel",                                     kSame},
-    {"decoder.block_{i}.feed_forward.wi_0",          "decoder/block_{z}/layer_002/DenseReluDense/wi_0/kernel",                                   kSame},
-    {"decoder.block_{i}.feed_forward.wi_1",          "decoder/block_{z}/layer_002/DenseReluDense/wi_1/kernel",                                   kSame},
-    {"decoder.block_{i}.feed_forward.wo",            "decoder/block_{z}/layer_002/DenseReluDense/wo/kernel",                                     kSame},
-    {"decoder.final_norm.scale",                     "decoder/rms_norm/scale",                                                                   kSame},
-};
-// clang-format on
+constexpr PublishedTensor kMeshTensors[] = {
+    {"embedding.table", "shared/embedding", kRows},
+    {"classifier.table", "decoder/logits/kernel", kColumns},
+    {"decoder.block_{i}.cross_attention_norm.scale", "decoder/block_{z}/layer_001/rms_norm/scale", kSame}};
+constexpr PublishedTensor kMeshStack[] = {
+    {"relative_bias.table", "block_000/layer_000/SelfAttention/relative_attention_bias", kSame},
+    {"relative_bias.table", "block_000/layer_000/TalkingHeadsSelfAttention/relative_attention_bias", kSame},
+    {"block_{i}.self_attention_norm.scale", "block_{z}/layer_000/rms_norm/scale", kSame},
+    {"final_norm.scale", "rms_norm/scale", kSame}};
+constexpr PublishedTensor kMeshPlain[] = {
+    {"P_q", "q", kMatrix}, {"P_k", "k", kMatrix}, {"P_v", "v", kMatrix}, {"P_o", "o", kMatrix}};
+constexpr PublishedTensor kMeshTalking[] = {{"P_q", "q/kernel", kSame},
+                                            {"P_k", "k/kernel", kSame},
+                                            {"P_v", "v/kernel", kSame},
+                                            {"P_o", "y/kernel", kSame},
+                                            {"P_l", "logits/kernel", kSame},
+                                            {"P_Xl", "logits/logits_dynamic_0/kernel", kSame},
+                                            {"P_Ml", "logits/logits_dynamic_0/kernel", kSame},
+                                            {"P_Ml", "logits/logits_dynamic_1/kernel", kSame},
+                                            {"P_w", "weights/kernel", kSame},
+                                            {"P_Xw", "weights/weights_dynamic_0/kernel", kSame},
+                                            {"P_Mw", "weights/weights_dynamic_0/kernel", kSame},
+                                            {"P_Mw", "weights/weights_dynamic_1/kernel", kSame}};
+constexpr PublishedTensor kMeshFeedForward[] = {{"_norm.scale", "rms_norm/scale", kSame},
+                                                {".wi", "DenseReluDense/wi/kernel", kSame},
+                                                {".wi_0", "DenseReluDense/wi_0/kernel", kSame},
+                                                {".wi_1", "DenseReluDense/wi_1/kernel", kSame},
+                                                {".wo", "DenseReluDense/wo/kernel", kSame}};
+constexpr PublishedPart kMeshT5Parts[] = {
+    {"", "", kMeshTensors},
+    {"encoder.", "encoder/", kMeshStack},
+    {"decoder.", "decoder/", kMeshStack},
+    {"encoder.block_{i}.self_attention.", "encoder/block_{z}/layer_000/SelfAttention/", kMeshPlain},
+    {"encoder.block_{i}.self_attention.", "encoder/block_{z}/layer_000/TalkingHeadsSelfAttention/", kMeshTalking},
+    {"decoder.block_{i}.self_attention.", "decoder/block_{z}/layer_000/SelfAttention/", kMeshPlain},
+    {"decoder.block_{i}.self_attention.", "decoder/block_{z}/layer_000/TalkingHeadsSelfAttention/", kMeshTalking},
+    {"decoder.block_{i}.cross_attention.", "decoder/block_{z}/layer_001/EncDecAttention/", kMeshPlain},
+    {"decoder.block_{i}.cross_attention.", "decoder/block_{z}/layer_001/TalkingHeadsEncDecAttention/", kMeshTalking},
+    {"encoder.block_{i}.feed_forward", "encoder/block_{z}/layer_001/", kMeshFeedForward},
+    {"decoder.block_{i}.feed_forward", "decoder/block_{z}/layer_002/", kMeshFeedForward}};
 
 // The first releases have a bias between decoder and encoder that nothing reads.
 constexpr const char* kMeshT5WithoutEffect[] = {"decoder/block_{z}/layer_001/EncDecAttention/relative_attention_bias"};
@@ -250,7 +217,7 @@ Json WriteMeshT5(const ModelConfig& model) {
   return bindings;
 }
 
-bool HasRow(const PublishedTensor& row, const ModelConfig& model) {
+bool HasRow(const PublishedRow& row, const ModelConfig& model) {
   const std::string_view ours = row.ours;
   const std::pair<const char*, const AttentionConfig*> layers[] = {
       {"encoder.relative_bias.", &model.encoder_self},
@@ -268,7 +235,7 @@ bool HasRow(const PublishedTensor& row, const ModelConfig& model) {
 
 const PublishedForm kPublishedMeshT5 = {.model = "t5",
                                         .model_type = "T5 of Mesh TensorFlow",
-                                        .tensors = kMeshT5Tensors,
+                                        .parts = kMeshT5Parts,
                                         .without_effect = kMeshT5WithoutEffect,
                                         .prefix = "",
                                         .aliases = kMeshT5Aliases,

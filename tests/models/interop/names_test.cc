@@ -61,8 +61,9 @@ TEST(PublishedNamesTest, TablesSayEachNameOnce) {
   forms.push_back(&kPublishedMeshT5);
   for (const PublishedForm* form : forms) {
     std::set<std::string> rows;
-    for (const PublishedTensor& row : form->tensors) {
-      EXPECT_TRUE(rows.insert(std::string(row.ours) + " " + row.theirs).second) << row.ours << " " << row.theirs;
+    const PublishedNames names(*form, nullptr);
+    for (const PublishedRow& row : names.rows()) {
+      EXPECT_TRUE(rows.insert(row.ours + " " + row.theirs).second) << row.ours << " " << row.theirs;
     }
   }
 }
