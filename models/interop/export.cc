@@ -71,12 +71,11 @@ ExportResult ExportModel(const Trained& any, const std::string& out, const Expor
   ThrowIfStopped(options.stop);
   DirectoryTransaction transaction(out, OldDirectory::kKept);
   const std::string& folder = transaction.temporary_path();
-  WriteExportFile(folder, out, kHfConfigName, [&](FileWriter& file) { file.Write(config); });
-  for (const KeptFile& kept : files) {
-    WriteExportFile(folder, out, kept.name, [&](FileWriter& file) { file.Write(kept.contents); });
-  }
-  WriteExportFile(folder, out, kHfWeightsName,
-                  [&](FileWriter& file) { WriteSafetensors(file, weights.tensors, metadata, weights.halves); });
+  WriteExportFile(folder, out, kHfConfigName, config);
+  for (const KeptFile& kept : files) WriteExportFile(folder, out, kept.name, kept.contents);
+  FileWriter file(folder + "/" + kHfWeightsName, out + "/" + kHfWeightsName);
+  WriteSafetensors(file, weights.tensors, metadata, weights.halves);
+  file.Finish();
   if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, HuggingFaceFolder(folder));
   ThrowIfStopped(options.stop);
   transaction.Commit();
@@ -285,9 +284,9 @@ void CheckWrittenTokenizer(const Trained& any, const PublishedFolder& folder) {
 }
 
 void WriteExportFile(const std::string& folder, const std::string& out, const std::string& name,
-                     const std::function<void(FileWriter&)>& write) {
+                     const std::string& contents) {
   FileWriter writer(folder + "/" + name, out + "/" + name);
-  write(writer);
+  writer.Write(contents);
   writer.Finish();
 }
 

@@ -1,7 +1,6 @@
 // A model as a folder that its publishers' frameworks read.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,7 +10,6 @@
 #include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/interop/published_model.h"
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
@@ -86,6 +84,6 @@ void CheckWrittenTokenizer(const Trained& any, const PublishedFolder& folder);
 
 // Writes `name` into a folder that messages call `out`.
 void WriteExportFile(const std::string& folder, const std::string& out, const std::string& name,
-                     const std::function<void(FileWriter&)>& write);
+                     const std::string& contents);
 
 }  // namespace crosstalk

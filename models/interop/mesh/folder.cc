@@ -87,8 +87,6 @@ bool IsNoNumber(int64_t type) { return type == kBundleString || type == kBundleR
 
 }  // namespace
 
-std::string MeshCheckpointName(int64_t step) { return StrCat("model.ckpt-", step); }
-
 bool IsMeshCheckpoint(const std::string& path) {
   if (KindOf(path) != PathKind::kDirectory) {
     return (path.ends_with(kIndexEnd) && KindOf(path) == PathKind::kFile) ||
@@ -189,12 +187,9 @@ std::vector<BundleTensor> BundleOf(const PublishedWeights& weights, int64_t step
   return tensors;
 }
 
-std::string GinText(const ModelConfig& model, const PublishedForm& form) {
-  return "# What this checkpoint's model is, as Crosstalk writes it: dimensions, layers, activation, projections of "
-         "heads.\n"
-         "# How it was trained is not said.\n" +
-         WriteGin(form.write(model));
-}
+constexpr char kGinComment[] =
+    "# What this checkpoint's model is, as Crosstalk writes it: dimensions, layers, activation, projections of heads.\n"
+    "# How it was trained is not said.\n";
 
 // Reads the folder back and compares each tensor with what was to be written, bit for bit.
 void CheckWrittenCheckpoint(const Trained& any, const PublishedForm& form, const MeshFolder& written,
@@ -244,15 +239,11 @@ ExportResult ExportMesh(const Trained& any, const std::string& out, const Export
   ThrowIfStopped(options.stop);
   DirectoryTransaction transaction(out, OldDirectory::kKept);
   const std::string& folder = transaction.temporary_path();
-  const std::string name = MeshCheckpointName(step);
-  WriteExportFile(folder, out, kMeshCheckpointName, [&](FileWriter& file) {
-    file.Write(StrCat("model_checkpoint_path: \"", name, "\"\nall_model_checkpoint_paths: \"", name, "\"\n"));
-  });
-  WriteExportFile(folder, out, kMeshGinName,
-                  [&](FileWriter& file) { file.Write(GinText(any.model->config(), *form)); });
-  for (const KeptFile& kept : files) {
-    WriteExportFile(folder, out, kept.name, [&](FileWriter& file) { file.Write(kept.contents); });
-  }
+  const std::string name = StrCat("model.ckpt-", step);
+  WriteExportFile(folder, out, kMeshCheckpointName,
+                  StrCat("model_checkpoint_path: \"", name, "\"\nall_model_checkpoint_paths: \"", name, "\"\n"));
+  WriteExportFile(folder, out, kMeshGinName, kGinComment + WriteGin(form->write(any.model->config())));
+  for (const KeptFile& kept : files) WriteExportFile(folder, out, kept.name, kept.contents);
   WriteTensorBundle(folder + "/" + name, out + "/" + name, tensors);
   ThrowIfStopped(options.stop);
   const MeshFolder written(folder, {});

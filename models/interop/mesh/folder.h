@@ -16,9 +16,6 @@ inline constexpr char kMeshGinName[] = "operative_config.gin";
 inline constexpr char kMeshCheckpointName[] = "checkpoint";
 inline constexpr char kMeshStepName[] = "global_step";
 
-// "model.ckpt-1000"
-std::string MeshCheckpointName(int64_t step);
-
 // True for a folder that has a file `checkpoint` or one or more .index files and is no checkpoint of ours; for a prefix
 // of which there is PREFIX.index; and for that file.
 bool IsMeshCheckpoint(const std::string& path);
