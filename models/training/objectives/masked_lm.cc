@@ -334,25 +334,28 @@ int64_t MostMasked(const ObjectiveConfig& config) {
   return static_cast<int64_t>(std::ceil(config.noise_density * static_cast<double>(config.input_length)));
 }
 
-std::string DescribeMaskedLm(const ObjectiveConfig& config) {
-  const RowShape shape = ShapeOf(config);
-  std::string task = Name(shape.task);
-  std::replace(task.begin(), task.end(), '-', ' ');
-  return StrCat(shape.inputs, " tokens, ", shape.masked, " masked",
-                shape.task == SentenceTask::kNone ? "" : ", " + task);
-}
-
-Batch EmptyMaskedLmBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  return EmptyRows(ShapeOf(config), tokens, rows);
-}
-
-EncoderHeads HeadsOfMaskedLm(const ObjectiveConfig& config) {
-  const bool pairs = TaskOf(config) != SentenceTask::kNone;
-  return {.pooler = pairs, .sentence = pairs, .masked_lm = true};
-}
-
-std::unique_ptr<ExampleSource> MakeMaskedLmExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
-  return std::make_unique<MaskedLmExamples>(config, std::move(inputs));
+ObjectiveType MaskedLm() {
+  using Config = ObjectiveConfig;
+  return {.name = "masked-lm",
+          .tokenizer = {.line_ends = LineEnds::kSpaces, .mask_tokens = MaskTokens::kYes},
+          .own = MembersOf(&Config::noise_density, &Config::masking, &Config::sentence_task, &Config::most_masked,
+                           &Config::short_share),
+          .describe =
+              [](const Config& config) {
+                const RowShape shape = ShapeOf(config);
+                std::string task = Name(shape.task);
+                std::replace(task.begin(), task.end(), '-', ' ');
+                return StrCat(shape.inputs, " tokens, ", shape.masked, " masked",
+                              shape.task == SentenceTask::kNone ? "" : ", " + task);
+              },
+          .empty_batch = [](const Config& config, const SpecialTokens& tokens,
+                            int64_t rows) { return EmptyRows(ShapeOf(config), tokens, rows); },
+          .heads =
+              [](const Config& config) {
+                const bool pairs = TaskOf(config) != SentenceTask::kNone;
+                return EncoderHeads{.pooler = pairs, .sentence = pairs, .masked_lm = true};
+              },
+          .make = MakeExamples<MaskedLmExamples>};
 }
 
 }  // namespace crosstalk

@@ -4,12 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/random.h"
@@ -66,10 +63,5 @@ namespace crosstalk {
 
 // The field most_masked, or where none is given ⌈noise_density · input_length⌉.
 int64_t MostMasked(const ObjectiveConfig& config);
-
-std::string DescribeMaskedLm(const ObjectiveConfig& config);
-Batch EmptyMaskedLmBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
-EncoderHeads HeadsOfMaskedLm(const ObjectiveConfig& config);
-std::unique_ptr<ExampleSource> MakeMaskedLmExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 }  // namespace crosstalk

@@ -1,5 +1,5 @@
-#include "crosstalk/models/training/objectives/next_token.h"
-
+// The objective of language models: of a chunk of n + 1 tokens the rows `inputs` int32[b, n], all but the last, and
+// `targets` int32[b, n], all but the first. n is input_length.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -60,14 +60,16 @@ class NextTokenExamples : public ExampleSource {
 
 }  // namespace
 
-std::string DescribeNextToken(const ObjectiveConfig& config) { return StrCat(config.input_length, " tokens"); }
-
-Batch EmptyNextTokenBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  return EmptyTokenRows(rows, config.input_length, config.input_length, tokens.pad);
-}
-
-std::unique_ptr<ExampleSource> MakeNextTokenExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
-  return std::make_unique<NextTokenExamples>(config, std::move(inputs));
+ObjectiveType NextToken() {
+  return {.name = "next-token",
+          .tokenizer = {.line_ends = LineEnds::kKept},
+          .own = {},
+          .describe = [](const ObjectiveConfig& config) { return StrCat(config.input_length, " tokens"); },
+          .empty_batch =
+              [](const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
+                return EmptyTokenRows(rows, config.input_length, config.input_length, tokens.pad);
+              },
+          .make = MakeExamples<NextTokenExamples>};
 }
 
 }  // namespace crosstalk

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/models/batch.h"
@@ -134,7 +135,7 @@ struct ObjectiveType {
   // ExampleSource::EmptyBatch without a text: what memory is estimated with.
   Batch (*empty_batch)(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
   // The heads of an encoder that it trains; null: none.
-  EncoderHeads (*heads)(const ObjectiveConfig& config);
+  EncoderHeads (*heads)(const ObjectiveConfig& config) = nullptr;
   // Error(kData) for a text that is too short, Error(kUsage) for a tokenizer that will not do.
   std::unique_ptr<ExampleSource> (*make)(const ObjectiveConfig& config, ExampleInputs inputs);
   // Of an objective that learns tasks and not text: how a model that it trained answers to one of them, a prediction
@@ -150,5 +151,22 @@ const std::vector<ObjectiveType>& ObjectiveTypes();
 std::vector<std::string> ObjectiveNames();
 // Error(kUsage) of the field "objective" that lists the names, for any other.
 const ObjectiveType& FindObjective(std::string_view name);
+
+}  // namespace crosstalk
+
+namespace crosstalk {
+
+// The lines of ObjectiveTypes(), each in the file of its objective.
+ObjectiveType SpanCorruption();
+ObjectiveType NextToken();
+ObjectiveType MaskedLm();
+ObjectiveType TextToText();
+ObjectiveType TaskHead();
+
+// ObjectiveType::make of a class that is constructed from the same.
+template <typename Examples>
+std::unique_ptr<ExampleSource> MakeExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
+  return std::make_unique<Examples>(config, std::move(inputs));
+}
 
 }  // namespace crosstalk

@@ -178,18 +178,21 @@ class SpanCorruptionExamples : public ExampleSource {
 
 }  // namespace
 
-std::string DescribeSpanCorruption(const ObjectiveConfig& config) {
-  const SpanLengths lengths = LengthsOf(config);
-  return StrCat(lengths.inputs, " + ", lengths.targets, " tokens");
-}
-
-Batch EmptySpanCorruptionBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  const SpanLengths lengths = LengthsOf(config);
-  return EmptyTokenRows(rows, lengths.inputs, lengths.targets, tokens.pad);
-}
-
-std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
-  return std::make_unique<SpanCorruptionExamples>(config, std::move(inputs));
+ObjectiveType SpanCorruption() {
+  return {.name = "span-corruption",
+          .tokenizer = {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces},
+          .own = MembersOf(&ObjectiveConfig::noise_density, &ObjectiveConfig::mean_span_length),
+          .describe =
+              [](const ObjectiveConfig& config) {
+                const SpanLengths lengths = LengthsOf(config);
+                return StrCat(lengths.inputs, " + ", lengths.targets, " tokens");
+              },
+          .empty_batch =
+              [](const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
+                const SpanLengths lengths = LengthsOf(config);
+                return EmptyTokenRows(rows, lengths.inputs, lengths.targets, tokens.pad);
+              },
+          .make = MakeExamples<SpanCorruptionExamples>};
 }
 
 }  // namespace crosstalk

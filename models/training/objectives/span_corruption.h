@@ -1,15 +1,14 @@
 // Span corruption, T5's pretraining objective: random spans of a chunk of raw tokens are replaced by sentinels, and the
 // targets spell out what was hidden. Source: text-to-text-transfer-transformer's preprocessors, restated in our words.
+// As an objective a chunk becomes the row `inputs` int32[b, n], in which sentinels replace hidden spans, and the row
+// `targets` int32[b, m], which spells them out. n and m follow from input_length.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/training/objectives/objective.h"
 
 namespace crosstalk {
 
@@ -55,12 +54,5 @@ CorruptedExample ApplySpanMask(std::span<const int32_t> tokens, const std::vecto
 // Both together.
 CorruptedExample CorruptSpans(std::span<const int32_t> tokens, uint64_t seed, int64_t example,
                               const SpanCorruptionOptions& options, const Tokenizer& tokenizer);
-
-// Span corruption as an objective: a chunk of raw tokens becomes the row `inputs` int32[b, n], in which sentinels
-// replace hidden spans, and the row `targets` int32[b, m], which spells them out. n and m follow from input_length.
-
-std::string DescribeSpanCorruption(const ObjectiveConfig& config);
-Batch EmptySpanCorruptionBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 }  // namespace crosstalk

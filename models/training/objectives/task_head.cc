@@ -245,20 +245,7 @@ EncoderTaskOptions TaskOptionsOf(const ObjectiveConfig& config) {
 // Of rows that are not known yet: as many as RACE and COPA have at most.
 constexpr int64_t kUsualChoices = 4;
 
-}  // namespace
-
-std::string DescribeTaskHead(const ObjectiveConfig& config) {
-  return StrCat("up to ", config.input_length, " tokens of ", config.tasks);
-}
-
-Batch EmptyTaskHeadBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  const TaskType& task = TaskOfHead(ParseTasks(config.tasks));
-  const int64_t choices = task.form == TaskForm::kMultipleChoice ? kUsualChoices : 1;
-  return EmptyEncoderBatch({.form = task.form, .input_length = config.input_length, .choices = choices}, tokens.pad,
-                           rows);
-}
-
-EncoderHeads HeadsOfTaskHead(const ObjectiveConfig& config) {
+EncoderHeads HeadsOf(const ObjectiveConfig& config) {
   const TaskType& task = TaskOfHead(ParseTasks(config.tasks));
   switch (task.form) {
     case TaskForm::kClassification:
@@ -273,7 +260,7 @@ EncoderHeads HeadsOfTaskHead(const ObjectiveConfig& config) {
   return {.span = true};
 }
 
-std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
+std::unique_ptr<ExampleSource> MakeFromTask(const ObjectiveConfig& config, ExampleInputs inputs) {
   const std::vector<TaskSet::Part> parts = inputs.tasks->TrainingParts();
   CROSSTALK_CHECK_FIELD(parts.size() == 1, "task",
                         parts.empty() ? "has nothing to train on"
@@ -295,6 +282,27 @@ std::vector<TaskPrediction> AnswerByHead(const ObjectiveConfig& config, const Mo
     for (TaskPrediction& one : predictions) one.no_answer.reset();
   }
   return predictions;
+}
+
+}  // namespace
+
+ObjectiveType TaskHead() {
+  using Config = ObjectiveConfig;
+  return {.name = "task-head",
+          .tokenizer = {.line_ends = LineEnds::kSpaces, .mask_tokens = MaskTokens::kYes},
+          .own = MembersOf(&Config::tasks, &Config::task_data, &Config::window_stride, &Config::query_length,
+                           &Config::answer_length),
+          .describe =
+              [](const Config& config) { return StrCat("up to ", config.input_length, " tokens of ", config.tasks); },
+          .empty_batch =
+              [](const Config& config, const SpecialTokens& tokens, int64_t rows) {
+                const TaskForm form = TaskOfHead(ParseTasks(config.tasks)).form;
+                const int64_t choices = form == TaskForm::kMultipleChoice ? kUsualChoices : 1;
+                return EmptyEncoderBatch({form, config.input_length, choices}, tokens.pad, rows);
+              },
+          .heads = HeadsOf,
+          .make = MakeFromTask,
+          .answer = AnswerByHead};
 }
 
 }  // namespace crosstalk

@@ -2,10 +2,6 @@
 // model's answers; encoder_examples.h has the batches.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "crosstalk/models/model.h"
@@ -43,18 +39,5 @@ void EmptyAnswersAbove(double threshold, std::vector<TaskPrediction>* prediction
 // Error(kUsage) for a task whose score has no "best_f1_thresh".
 double BestNoAnswerThreshold(const TaskType& type, const std::vector<TaskRow>& rows,
                              const std::vector<TaskPrediction>& predictions);
-
-}  // namespace crosstalk
-
-namespace crosstalk {
-
-std::string DescribeTaskHead(const ObjectiveConfig& config);
-Batch EmptyTaskHeadBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
-EncoderHeads HeadsOfTaskHead(const ObjectiveConfig& config);
-std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const ObjectiveConfig& config, ExampleInputs inputs);
-
-std::vector<TaskPrediction> AnswerByHead(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
-                                         const TaskType& task, const std::vector<TaskRow>& rows,
-                                         const Observer& observer);
 
 }  // namespace crosstalk

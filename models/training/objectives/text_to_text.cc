@@ -40,7 +40,7 @@ class TextToTextExamples : public ExampleSource {
   }
 
   Batch EmptyBatch(int64_t rows) const override {
-    return EmptyTextToTextBatch(config_, tokenizer_->special_tokens(), rows);
+    return EmptyTokenRows(rows, config_.input_length, config_.target_length, tokenizer_->special_tokens().pad);
   }
 
   void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
@@ -106,18 +106,6 @@ class TextToTextExamples : public ExampleSource {
 
 }  // namespace
 
-std::string DescribeTextToText(const ObjectiveConfig& config) {
-  return StrCat("up to ", config.input_length, " + ", config.target_length, " tokens of ", config.tasks);
-}
-
-Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
-}
-
-std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
-  return std::make_unique<TextToTextExamples>(config, std::move(inputs));
-}
-
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer) {
@@ -142,6 +130,27 @@ std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Mo
     if (observer.progress) observer.progress(static_cast<int64_t>(end), static_cast<int64_t>(rows.size()));
   }
   return predictions;
+}
+
+ObjectiveType TextToText() {
+  using Config = ObjectiveConfig;
+  return {.name = "text-to-text",
+          .tokenizer = {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces},
+          .own = MembersOf(&Config::tasks, &Config::task_data, &Config::target_length, &Config::mixture_cap),
+          .describe =
+              [](const Config& config) {
+                return StrCat("up to ", config.input_length, " + ", config.target_length, " tokens of ", config.tasks);
+              },
+          .empty_batch =
+              [](const Config& config, const SpecialTokens& tokens, int64_t rows) {
+                return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
+              },
+          .make = MakeExamples<TextToTextExamples>,
+          .answer =
+              [](const Config& config, const Model& model, const Tokenizer& tokenizer, const TaskType& task,
+                 const std::vector<TaskRow>& rows, const Observer& observer) {
+                return AnswerInText(config, model, tokenizer, task, rows, DecoderOptions(), observer);
+              }};
 }
 
 }  // namespace crosstalk

@@ -5,9 +5,6 @@
 // n and m are the longest that the batch has.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "crosstalk/models/decoding/search.h"
@@ -16,12 +13,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-std::string DescribeTextToText(const ObjectiveConfig& config);
-Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs);
-
-// The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another
-// decoder than the default is for measuring the published cache of dynamic projections (decoding/search.h).
+// The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another decoder than the default
+// is for measuring the published cache of dynamic projections (decoding/search.h).
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer);

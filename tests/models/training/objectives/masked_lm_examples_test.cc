@@ -356,16 +356,18 @@ TEST(MaskedLmExamplesTest, TextsOfOtherScriptsAndTheSmallestRowsWork) {
       }
     }
   }
-  EXPECT_TRUE(
-      Contains(MessageOf([] { DescribeMaskedLm(Config(Masking::kTokens, SentenceTask::kNextSentence, 4).objective); }),
-               "input_length: 4 is less than 5"));
+  EXPECT_TRUE(Contains(
+      MessageOf([] {
+        FindObjective("masked-lm").describe(Config(Masking::kTokens, SentenceTask::kNextSentence, 4).objective);
+      }),
+      "input_length: 4 is less than 5"));
 }
 
 TEST(MaskedLmExamplesTest, MostMaskedBoundsTheRow) {
   const auto text = MakeSyntheticCorpus(1).training;
   TrainingConfig config = Config(Masking::kTokens, SentenceTask::kNextSentence, 128);
   EXPECT_EQ(MostMasked(config.objective), 20);
-  EXPECT_EQ(DescribeMaskedLm(config.objective), "128 tokens, 20 masked, next sentence");
+  EXPECT_EQ(FindObjective("masked-lm").describe(config.objective), "128 tokens, 20 masked, next sentence");
   config.objective.most_masked = 5;
   const Examples few(config, text);
   EXPECT_EQ(few.source().EmptyBatch(3).Get("masked_positions").size(1), 5);
@@ -377,14 +379,14 @@ TEST(MaskedLmExamplesTest, MostMaskedBoundsTheRow) {
   const Examples all(config, text);
   for (int64_t i = 0; i < 50; ++i) EXPECT_EQ(std::ssize(all.At(i).targets), all.At(i).length - 3);
   config.objective.most_masked = 129;
-  EXPECT_TRUE(
-      Contains(MessageOf([&] { DescribeMaskedLm(config.objective); }), "most_masked: 129 is more than input_length"));
+  EXPECT_TRUE(Contains(MessageOf([&] { FindObjective("masked-lm").describe(config.objective); }),
+                       "most_masked: 129 is more than input_length"));
 }
 
 TEST(MaskedLmExamplesTest, TheEmptyBatchNeedsNoText) {
   const TrainingConfig config = Config(Masking::kTokens, SentenceTask::kSentenceOrder, 40);
   const std::shared_ptr<const Tokenizer> tokenizer = Bytes();
-  const Batch here = EmptyMaskedLmBatch(config.objective, tokenizer->special_tokens(), 3);
+  const Batch here = FindObjective("masked-lm").empty_batch(config.objective, tokenizer->special_tokens(), 3);
   const Batch there = Examples(config, MakeSyntheticCorpus(1).training).source().EmptyBatch(3);
   ASSERT_EQ(here.tensors().size(), there.tensors().size());
   for (size_t i = 0; i < here.tensors().size(); ++i) {

@@ -53,15 +53,19 @@ TrainingConfig Config() {
 std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(); }
 
 TEST(TextToTextTest, ARowIsItsTextsWithAnEndAsLongAsTheBatchHas) {
-  const auto examples = MakeTextToTextExamples(
-      Config().objective,
-      {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})});
+  const auto examples =
+      FindObjective("text-to-text")
+          .make(Config().objective,
+                {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})});
   EXPECT_EQ(examples->num_places(), 2);
-  const auto batches = MakeTrainingBatches(
-      std::shared_ptr<const ExampleSource>(MakeTextToTextExamples(
-          Config().objective,
-          {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})})),
-      2, 1);
+  const auto batches =
+      MakeTrainingBatches(std::shared_ptr<const ExampleSource>(
+                              FindObjective("text-to-text")
+                                  .make(Config().objective, {.text = nullptr,
+                                                             .tokenizer = Bytes(),
+                                                             .seed = 1,
+                                                             .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})})),
+                          2, 1);
   const Batch batch = batches->Get(0, 0);
   EXPECT_EQ(batch.Get("inputs").shape(), Shape({2, 4}));
   EXPECT_EQ(batch.Get("targets").shape(), Shape({2, 3}));
@@ -76,9 +80,11 @@ TEST(TextToTextTest, ARowIsItsTextsWithAnEndAsLongAsTheBatchHas) {
 }
 
 TEST(TextToTextTest, LongTextsLoseTheirEnds) {
-  const auto examples = MakeTextToTextExamples(
-      Config().objective,
-      {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("0123456789", "ABCDE")}, "squad")});
+  const auto examples = FindObjective("text-to-text")
+                            .make(Config().objective, {.text = nullptr,
+                                                       .tokenizer = Bytes(),
+                                                       .seed = 1,
+                                                       .tasks = Tasks({Row("0123456789", "ABCDE")}, "squad")});
   Batch batch = examples->EmptyBatch(1);
   examples->Write(0, 0, batch, 0);
   EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(),
@@ -89,9 +95,10 @@ TEST(TextToTextTest, LongTextsLoseTheirEnds) {
 TEST(TextToTextTest, ALabelThatDoesNotFitIsAnError) {
   testing::ExpectError(
       [] {
-        MakeTextToTextExamples(
-            Config().objective,
-            {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("a", "A"), Row("b", "BCDE")})});
+        FindObjective("text-to-text")
+            .make(
+                Config().objective,
+                {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("a", "A"), Row("b", "BCDE")})});
       },
       ErrorKind::kUsage, {"target_length: 4 tokens are less than the 5 that sst-2's answer \"BCDE\""});
 }
@@ -101,8 +108,8 @@ TEST(TextToTextTest, EachOfManyAnswersMustFit) {
   std::vector<TaskRow> rows;
   for (int i = 0; i < 150; ++i) rows.push_back(Row("a", std::to_string(100 + i)));
   const auto make = [&] {
-    MakeTextToTextExamples(Config().objective,
-                           {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows, "wsc")});
+    FindObjective("text-to-text")
+        .make(Config().objective, {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows, "wsc")});
   };
   EXPECT_NO_THROW(make());
   rows.back().targets = {"long"};
@@ -136,8 +143,9 @@ TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
 TEST(TextToTextTest, RowsWithoutATargetAreNotTrainedOn) {
   std::vector<TaskRow> rows = {Row("a", "A"), Row("b", "B"), Row("c", "C")};
   rows[1].targets.clear();
-  const auto examples = MakeTextToTextExamples(
-      Config().objective, {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows)});
+  const auto examples =
+      FindObjective("text-to-text")
+          .make(Config().objective, {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows)});
   EXPECT_EQ(examples->num_places(), 2);
   for (int64_t place = 0; place < 6; ++place) {
     Batch batch = examples->EmptyBatch(1);
@@ -149,8 +157,8 @@ TEST(TextToTextTest, RowsWithoutATargetAreNotTrainedOn) {
 TEST(TextToTextTest, WithoutRowsToTrainOnThereAreNoExamples) {
   testing::ExpectError(
       [] {
-        MakeTextToTextExamples(Config().objective,
-                               {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({})});
+        FindObjective("text-to-text")
+            .make(Config().objective, {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({})});
       },
       ErrorKind::kUsage, {"has nothing to train on"});
 }
