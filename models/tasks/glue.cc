@@ -1,10 +1,9 @@
-#include "crosstalk/models/tasks/glue.h"
-
 #include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/measures.h"
 #include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/task_files.h"
@@ -17,6 +16,29 @@ namespace {
 
 constexpr std::string_view kPredictionHeader = "index\tprediction";
 constexpr size_t kMostNamedLines = 10;
+
+// A form that a file can have. Which one it is, its header says.
+struct TsvForm {
+  std::vector<const char*> columns;
+  const char* label = nullptr;  // the column of the labels; null: the file has none
+  const char* id = nullptr;     // the column of the ids; null: a row's id is its place, from 0
+  bool header = true;           // false: the first line is a row already
+};
+
+struct TsvTask {
+  const char* file;                // of predictions, without ".tsv": "SST-2"
+  const char* prefix;              // of the text-to-text form: "sst2"
+  std::vector<const char*> words;  // of the labels, text to text; empty: a regression
+  struct Field {
+    const char* name;                  // text to text: "premise"
+    std::vector<const char*> columns;  // the first that the form has: {"sentence1", "Premise"}
+  };
+  std::vector<Field> fields;  // an encoder reads the first, and then the second if there are two
+  std::vector<TsvForm> forms;
+  double low = 0, high = 0;  // of a regression
+};
+
+const TsvTask& TsvTaskOf(const TaskType& type);
 
 std::vector<std::string> Strings(const std::vector<const char*>& names) { return {names.begin(), names.end()}; }
 
@@ -117,9 +139,8 @@ void SetLabel(const TaskType& type, const TsvTask& task, const std::string& text
   row->targets = {task.words[static_cast<size_t>(row->label)]};
 }
 
-}  // namespace
-
-std::vector<TaskRow> ReadTsv(const TaskType& type, const TsvTask& task, const std::string& path, TaskSplit split) {
+std::vector<TaskRow> ReadGlue(const TaskType& type, const std::string& path, TaskSplit split) {
+  const TsvTask& task = TsvTaskOf(type);
   const std::string text = ReadTaskFile(path);
   TaskLines lines(text);
   std::string_view line;
@@ -157,7 +178,8 @@ std::vector<TaskRow> ReadTsv(const TaskType& type, const TsvTask& task, const st
   return rows.Take();
 }
 
-std::string TsvAnswerOfText(const TaskType& type, const TsvTask& task, const std::string& text) {
+std::string AnswerOfText(const TaskType& type, const TaskRow&, const std::string& text) {
+  const TsvTask& task = TsvTaskOf(type);
   if (task.words.empty()) {
     double number;
     return ParseNumber(Trimmed(text), &number) ? std::string(Trimmed(text)) : text;
@@ -166,8 +188,8 @@ std::string TsvAnswerOfText(const TaskType& type, const TsvTask& task, const std
   return label < 0 ? text : type.labels[static_cast<size_t>(label)];
 }
 
-TaskFile WriteTsvPredictions(const TsvTask& task, const std::vector<TaskRow>& rows,
-                             const std::vector<TaskPrediction>& predictions) {
+std::vector<TaskFile> WriteGlue(const TaskType& type, const std::vector<TaskRow>& rows,
+                                const std::vector<TaskPrediction>& predictions, TaskSplit) {
   std::string contents = StrCat(kPredictionHeader, "\n");
   for (const TaskPrediction* prediction : PredictionsInOrder(rows, predictions)) {
     std::string answer = prediction->answer;
@@ -177,10 +199,11 @@ TaskFile WriteTsvPredictions(const TsvTask& task, const std::vector<TaskRow>& ro
     }
     contents += StrCat(prediction->id, "\t", answer, "\n");
   }
-  return {StrCat(task.file, ".tsv"), std::move(contents)};
+  return {{StrCat(TsvTaskOf(type).file, ".tsv"), std::move(contents)}};
 }
 
-std::vector<TaskPrediction> ReadTsvPredictions(const std::string& path, const std::vector<TaskRow>& rows) {
+std::vector<TaskPrediction> ReadGluePredictions(const TaskType&, const std::string& path,
+                                                const std::vector<TaskRow>& rows) {
   const std::string text = ReadTaskFile(path);
   TaskLines lines(text);
   std::string_view line;
@@ -198,8 +221,6 @@ std::vector<TaskPrediction> ReadTsvPredictions(const std::string& path, const st
   rows_of_file.FailIfBroken();
   return predictions.Take();
 }
-
-namespace {
 
 using Columns = std::vector<const char*>;
 
@@ -233,76 +254,86 @@ TsvTask Mnli(const char* file) {
                     {.columns = MnliColumns(0), .id = "index"}}};
 }
 
-TsvTask SentencePair(const char* file, const char* prefix) {
-  return {.file = file,
-          .prefix = prefix,
-          .words = {},
-          .fields = kSentences,
-          .forms = {{.columns = {"index", "sentence1", "sentence2", "label"}, .label = "label", .id = "index"},
-                    {.columns = {"index", "sentence1", "sentence2"}, .id = "index"}}};
+// With the labels after the other columns, and without. The first column is the id.
+std::vector<TsvForm> Forms(Columns columns, const char* label) {
+  TsvForm labelled = {.columns = columns, .label = label, .id = columns[0]};
+  labelled.columns.push_back(label);
+  return {labelled, {.columns = std::move(columns), .id = labelled.id}};
+}
+
+TsvTask SentencePair(const char* file, const char* prefix, Columns words) {
+  return {file, prefix, std::move(words), kSentences, Forms({"index", "sentence1", "sentence2"}, "label")};
 }
 
 // The words are those of T5; the places of the labels those of GLUE's published loaders.
 std::map<std::string_view, TsvTask> MakeTasks() {
-  std::map<std::string_view, TsvTask> tasks;
-  // CoLA's labelled files have no header: source, label, the author's mark, sentence.
-  tasks["cola"] = {.file = "CoLA",
-                   .prefix = "cola",
-                   .words = {"unacceptable", "acceptable"},
-                   .fields = {{"sentence", {"sentence"}}},
-                   .forms = {{.columns = {"source", "label", "mark", "sentence"}, .label = "label", .header = false},
-                             {.columns = {"index", "sentence"}, .id = "index"}}};
-  tasks["sst-2"] = {.file = "SST-2",
-                    .prefix = "sst2",
-                    .words = {"negative", "positive"},
-                    .fields = {{"sentence", {"sentence"}}},
-                    .forms = {{.columns = {"sentence", "label"}, .label = "label"},
-                              {.columns = {"index", "sentence"}, .id = "index"}}};
-  tasks["mrpc"] = {.file = "MRPC",
-                   .prefix = "mrpc",
-                   .words = {"not_equivalent", "equivalent"},
-                   .fields = {{"sentence1", {"#1 String"}}, {"sentence2", {"#2 String"}}},
-                   .forms = {{.columns = {"Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"}, .label = "Quality"},
-                             {.columns = {"index", "#1 ID", "#2 ID", "#1 String", "#2 String"}, .id = "index"}}};
-  tasks["qqp"] = {.file = "QQP",
-                  .prefix = "qqp",
-                  .words = {"not_duplicate", "duplicate"},
-                  .fields = {{"question1", {"question1"}}, {"question2", {"question2"}}},
-                  .forms = {{.columns = {"id", "qid1", "qid2", "question1", "question2", "is_duplicate"},
-                             .label = "is_duplicate",
-                             .id = "id"},
-                            {.columns = {"id", "question1", "question2"}, .id = "id"}}};
-  tasks["sts-b"] = {.file = "STS-B",
-                    .prefix = "stsb",
-                    .words = {},
-                    .fields = kSentences,
-                    .forms = {{.columns = {"index", "genre", "filename", "year", "old_index", "source1", "source2",
-                                           "sentence1", "sentence2", "score"},
-                               .label = "score",
-                               .id = "index"},
-                              {.columns = {"index", "genre", "filename", "year", "old_index", "source1", "source2",
-                                           "sentence1", "sentence2"},
-                               .id = "index"}},
-                    .low = 0,
-                    .high = 5};
-  tasks["mnli-m"] = Mnli("MNLI-m");
-  tasks["mnli-mm"] = Mnli("MNLI-mm");
-  tasks["qnli"] = {.file = "QNLI",
-                   .prefix = "qnli",
-                   .words = {kEntailment, kNotEntailment},
-                   .fields = {{"question", {"question"}}, {"sentence", {"sentence"}}},
-                   .forms = {{.columns = {"index", "question", "sentence", "label"}, .label = "label", .id = "index"},
-                             {.columns = {"index", "question", "sentence"}, .id = "index"}}};
-  tasks["rte"] = SentencePair("RTE", "rte");
-  tasks["rte"].words = {kEntailment, kNotEntailment};
-  tasks["wnli"] = SentencePair("WNLI", "wnli");
-  tasks["wnli"].words = {kNotEntailment, kEntailment};
-  tasks["ax"] = Mnli("AX");
-  tasks["ax"].forms = {{.columns = {"index", "sentence1", "sentence2"}, .id = "index"},
-                       {.columns = {"Lexical Semantics", "Predicate-Argument Structure", "Logic", "Knowledge", "Domain",
-                                    "Premise", "Hypothesis", "Label"},
-                        .label = "Label"}};
-  return tasks;
+  TsvTask ax = Mnli("AX");
+  ax.forms = {{.columns = {"index", "sentence1", "sentence2"}, .id = "index"},
+              {.columns = {"Lexical Semantics", "Predicate-Argument Structure", "Logic", "Knowledge", "Domain",
+                           "Premise", "Hypothesis", "Label"},
+               .label = "Label"}};
+  return {
+      // CoLA's labelled files have no header: source, label, the author's mark, sentence.
+      {"cola",
+       {.file = "CoLA",
+        .prefix = "cola",
+        .words = {"unacceptable", "acceptable"},
+        .fields = {{"sentence", {"sentence"}}},
+        .forms = {{.columns = {"source", "label", "mark", "sentence"}, .label = "label", .header = false},
+                  {.columns = {"index", "sentence"}, .id = "index"}}}},
+      {"sst-2",
+       {.file = "SST-2",
+        .prefix = "sst2",
+        .words = {"negative", "positive"},
+        .fields = {{"sentence", {"sentence"}}},
+        .forms = {{.columns = {"sentence", "label"}, .label = "label"},
+                  {.columns = {"index", "sentence"}, .id = "index"}}}},
+      {"mrpc",
+       {.file = "MRPC",
+        .prefix = "mrpc",
+        .words = {"not_equivalent", "equivalent"},
+        .fields = {{"sentence1", {"#1 String"}}, {"sentence2", {"#2 String"}}},
+        .forms = {{.columns = {"Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"}, .label = "Quality"},
+                  {.columns = {"index", "#1 ID", "#2 ID", "#1 String", "#2 String"}, .id = "index"}}}},
+      {"qqp",
+       {.file = "QQP",
+        .prefix = "qqp",
+        .words = {"not_duplicate", "duplicate"},
+        .fields = {{"question1", {"question1"}}, {"question2", {"question2"}}},
+        .forms = {{.columns = {"id", "qid1", "qid2", "question1", "question2", "is_duplicate"},
+                   .label = "is_duplicate",
+                   .id = "id"},
+                  {.columns = {"id", "question1", "question2"}, .id = "id"}}}},
+      {"sts-b",
+       {.file = "STS-B",
+        .prefix = "stsb",
+        .words = {},
+        .fields = kSentences,
+        .forms =
+            Forms({"index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2"},
+                  "score"),
+        .low = 0,
+        .high = 5}},
+      {"mnli-m", Mnli("MNLI-m")},
+      {"mnli-mm", Mnli("MNLI-mm")},
+      {"qnli",
+       {.file = "QNLI",
+        .prefix = "qnli",
+        .words = {kEntailment, kNotEntailment},
+        .fields = {{"question", {"question"}}, {"sentence", {"sentence"}}},
+        .forms = Forms({"index", "question", "sentence"}, "label")}},
+      {"rte", SentencePair("RTE", "rte", {kEntailment, kNotEntailment})},
+      {"wnli", SentencePair("WNLI", "wnli", {kNotEntailment, kEntailment})},
+      {"ax", ax},
+      // Made of the built-in stories (examples/stories_task.cc): does the second sentence answer the question in the
+      // first? Half of them did in a story; the others answer one of another kind.
+      {"stories",
+       {.file = "stories",
+        .prefix = "stories",
+        .words = {"no", "yes"},
+        .fields = {{"question", {"question"}}, {"answer", {"answer"}}},
+        .forms = Forms({"index", "question", "answer"}, "label")}},
+  };
 }
 
 const TsvTask& TsvTaskOf(const TaskType& type) {
@@ -314,41 +345,7 @@ const TsvTask& TsvTaskOf(const TaskType& type) {
 
 }  // namespace
 
-std::vector<TaskRow> ReadGlue(const TaskType& type, const std::string& path, TaskSplit split) {
-  return ReadTsv(type, TsvTaskOf(type), path, split);
-}
-
-std::string GlueAnswerOfText(const TaskType& type, const TaskRow&, const std::string& text) {
-  return TsvAnswerOfText(type, TsvTaskOf(type), text);
-}
-
-std::vector<TaskFile> WriteGlue(const TaskType& type, const std::vector<TaskRow>& rows,
-                                const std::vector<TaskPrediction>& predictions, TaskSplit) {
-  return {WriteTsvPredictions(TsvTaskOf(type), rows, predictions)};
-}
-
-std::vector<TaskPrediction> ReadGluePredictions(const TaskType&, const std::string& path,
-                                                const std::vector<TaskRow>& rows) {
-  return ReadTsvPredictions(path, rows);
-}
-
-std::vector<Metric> ScoreAccuracy(const TaskType& type, const std::vector<TaskRow>& rows,
-                                  const std::vector<TaskPrediction>& predictions) {
-  const ScoredClasses classes = ClassesOf(type, rows, predictions);
-  return {{"accuracy", Accuracy(classes.targets, classes.answers)}};
-}
-
-std::vector<Metric> ScoreCola(const TaskType& type, const std::vector<TaskRow>& rows,
-                              const std::vector<TaskPrediction>& predictions) {
-  const ScoredClasses classes = ClassesOf(type, rows, predictions);
-  return {{"matthews_correlation", Matthews(classes.targets, classes.answers)}};
-}
-
-std::vector<Metric> ScoreAccuracyAndF1(const TaskType& type, const std::vector<TaskRow>& rows,
-                                       const std::vector<TaskPrediction>& predictions) {
-  const ScoredClasses classes = ClassesOf(type, rows, predictions);
-  return {{"accuracy", Accuracy(classes.targets, classes.answers)}, {"f1", BinaryF1(classes.targets, classes.answers)}};
-}
+const TaskFormat kGlueFormat = {ReadGlue, AnswerOfText, WriteGlue, ReadGluePredictions};
 
 std::vector<Metric> ScoreStsB(const TaskType& type, const std::vector<TaskRow>& rows,
                               const std::vector<TaskPrediction>& predictions) {

@@ -1,9 +1,8 @@
-#include "crosstalk/models/tasks/race.h"
-
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/measures.h"
 #include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/task_files.h"
@@ -95,8 +94,6 @@ void ReadSchool(const std::string& folder, const std::string& school, TaskSplit 
   }
 }
 
-}  // namespace
-
 std::vector<TaskRow> ReadRace(const TaskType&, const std::string& path, TaskSplit split) {
   TaskRowList rows(path, split);
   bool found = false;
@@ -134,6 +131,10 @@ std::vector<TaskPrediction> ReadRacePredictions(const TaskType&, const std::stri
   for (const auto& [id, letter] : letters.AsObject()) predictions.Add(id, StringOf(letter, path, id), "the object");
   return predictions.Take();
 }
+
+}  // namespace
+
+const TaskFormat kRaceFormat = {ReadRace, RaceAnswerOfText, WriteRace, ReadRacePredictions};
 
 std::vector<Metric> ScoreRace(const TaskType& type, const std::vector<TaskRow>& rows,
                               const std::vector<TaskPrediction>& predictions) {

@@ -65,6 +65,23 @@ ScoredClasses ClassesOf(const TaskType& type, const std::vector<TaskRow>& rows,
   return classes;
 }
 
+std::vector<Metric> ScoreWords(const TaskType& type, const std::vector<TaskRow>& rows,
+                               const std::vector<TaskPrediction>& predictions, double best, const char* reason) {
+  const std::vector<const TaskPrediction*> of_rows = PredictionsOf(type, rows, predictions, Missing::kScoresZero);
+  double exact = 0, f1 = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (of_rows[i] == nullptr) continue;
+    if (rows[i].answers.empty()) Fail(ErrorKind::kData, rows[i].source, ": has no answer", reason);
+    std::vector<std::string> right;
+    for (const TaskAnswer& answer : rows[i].answers) right.push_back(answer.text);
+    const AnswerMatch match = BestMatch(of_rows[i]->answer, right, NoWords::kScoreZero);
+    exact += match.exact;
+    f1 += match.f1;
+  }
+  const auto count = static_cast<double>(rows.size());
+  return {{"exact_match", best * exact / count}, {"f1", best * f1 / count}};
+}
+
 std::optional<double> NumberOfAnswer(const std::string& text) {
   std::string_view digits = Trimmed(text);
   if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);

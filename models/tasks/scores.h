@@ -29,6 +29,11 @@ struct ScoredClasses {
 ScoredClasses ClassesOf(const TaskType& type, const std::vector<TaskRow>& rows,
                         const std::vector<TaskPrediction>& predictions);
 
+// "exact_match" and "f1" of the words, against the answer that gives most, of `best` at best. A missing prediction
+// scores zero. Error(kData), "has no answer" and `reason`, for a row without a right one.
+std::vector<Metric> ScoreWords(const TaskType& type, const std::vector<TaskRow>& rows,
+                               const std::vector<TaskPrediction>& predictions, double best, const char* reason);
+
 // The number that a text is, as Python's float() reads it (white space, a sign, nan and inf too).
 std::optional<double> NumberOfAnswer(const std::string& text);
 

@@ -1,5 +1,3 @@
-#include "crosstalk/models/tasks/squad.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -7,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/models/tasks/text_to_text.h"
@@ -19,11 +18,6 @@
 
 namespace crosstalk {
 namespace {
-
-bool IsAsciiPunctuation(char c) {
-  const auto code = static_cast<unsigned char>(c);
-  return code < 0x80 && IsPunctuation(code);
-}
 
 // Where the part of `passage` from `begin` on that reads as `text` ends; npos if none does. White space is the same as
 // white space, and as nothing beside punctuation.
@@ -38,7 +32,8 @@ size_t EndOfMatch(std::string_view passage, size_t begin, std::string_view text)
     while (IsAsciiSpace(text[i])) ++i;
     const size_t space = at;
     while (at < passage.size() && IsAsciiSpace(passage[at])) ++at;
-    if (at == space && !IsAsciiPunctuation(text[i]) && !IsAsciiPunctuation(passage[at - 1])) {
+    if (at == space && !IsAsciiPunctuation(static_cast<unsigned char>(text[i])) &&
+        !IsAsciiPunctuation(static_cast<unsigned char>(passage[at - 1]))) {
       return std::string_view::npos;
     }
   }
@@ -173,8 +168,6 @@ std::vector<TaskRow> ReadFlatRows(const TaskType& type, const std::string& text,
   return rows.Take();
 }
 
-}  // namespace
-
 std::vector<TaskRow> ReadSquad(const TaskType& type, const std::string& path, TaskSplit split) {
   const std::string text = ReadTaskFile(path);
   FirstLine first = ReadFirstLine(text);
@@ -242,8 +235,6 @@ std::vector<TaskPrediction> ReadSquadPredictions(const TaskType& type, const std
   }
   return predictions.Take();
 }
-
-namespace {
 
 // The scores of a question of SQuAD 2.0.
 struct Scored {
@@ -324,22 +315,11 @@ void AddBest(const std::string& name, double AnswerMatch::*measure, const std::v
 
 }  // namespace
 
+const TaskFormat kSquadFormat = {ReadSquad, SquadAnswerOfText, WriteSquad, ReadSquadPredictions};
+
 std::vector<Metric> ScoreSquad(const TaskType& type, const std::vector<TaskRow>& rows,
                                const std::vector<TaskPrediction>& predictions) {
-  const std::vector<const TaskPrediction*> of_rows = PredictionsOf(type, rows, predictions, Missing::kScoresZero);
-  double exact = 0, f1 = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (of_rows[i] == nullptr) continue;
-    if (rows[i].answers.empty())
-      Fail(ErrorKind::kData, rows[i].source, ": has no answer; SQuAD 2.0 has such questions");
-    std::vector<std::string> right;
-    for (const TaskAnswer& answer : rows[i].answers) right.push_back(answer.text);
-    const AnswerMatch match = BestMatch(of_rows[i]->answer, right, NoWords::kScoreZero);
-    exact += match.exact;
-    f1 += match.f1;
-  }
-  const auto count = static_cast<double>(rows.size());
-  return {{"exact_match", 100.0 * exact / count}, {"f1", 100.0 * f1 / count}};
+  return ScoreWords(type, rows, predictions, 100, "; SQuAD 2.0 has such questions");
 }
 
 std::vector<Metric> ScoreSquadV2At(double threshold, const TaskType& type, const std::vector<TaskRow>& rows,

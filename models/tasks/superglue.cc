@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/tasks/glue.h"
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/models/tasks/text_to_text.h"
 #include "crosstalk/models/text/traced_text.h"
@@ -43,8 +43,10 @@ std::vector<std::string> CleanWords(std::string_view text) {
   return words;
 }
 
-}  // namespace
-
+// The text with the pronoun, its word number `index` from 0, as *he*. Where another word stands there (of two texts of
+// the original files), the nearest one that is the pronoun is marked, the later of two. The pronoun may have
+// punctuation on it, which is set apart: "him,\"" is "*him* ,\"". Error(kData) at `key` of `object` where there is
+// none.
 std::string MarkPronoun(std::string_view text, std::string_view pronoun, int64_t index, const JsonReader& object,
                         const char* key) {
   std::vector<std::string> words = Split(text, ' ');
@@ -66,6 +68,8 @@ std::string MarkPronoun(std::string_view text, std::string_view pronoun, int64_t
   object.FailAt(key, "the text has no word ", Quoted(pronoun));
 }
 
+// The span as it stands in the text: where it does not, with white space for line ends, without a full stop, and with
+// the case of the letter at word number `index`. Source: the corrected WSC ("wsc.fixed") that T5 is trained on.
 std::string ReferentIn(const std::string& text, const std::string& span, int64_t index) {
   if (text.find(span) != std::string::npos) return span;
   std::string found = Replaced(span, "\n", " ");
@@ -79,6 +83,8 @@ std::string ReferentIn(const std::string& text, const std::string& span, int64_t
   }
   return text.find(found) != std::string::npos ? found : span;
 }
+
+}  // namespace
 
 std::optional<bool> NamesReferent(std::string_view words, std::string_view referent) {
   const std::vector<std::string> said = CleanWords(words), meant = CleanWords(referent);
@@ -372,7 +378,7 @@ std::string SuperGluePredictionsFile(const TaskType& type) { return StrCat(Super
 std::vector<TaskRow> ReadSuperGlue(const TaskType& type, const std::string& path, TaskSplit split) {
   if (!IsJsonl(path)) {
     if (std::string_view(type.name) == "ax-b") return ReadDiagnostic(type, path, split);
-    if (std::string_view(type.name) == "rte") return ReadGlue(type, path, split);
+    if (std::string_view(type.name) == "rte") return kGlueFormat.read(type, path, split);
   }
   const std::string text = ReadTaskFile(path);
   Reading reading{type, split, TaskRowList(path, split)};

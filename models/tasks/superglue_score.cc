@@ -1,6 +1,4 @@
 // SuperGLUE's scores, and its predictions as its site reads them.
-#include "crosstalk/models/tasks/superglue_score.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -9,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/tasks/glue.h"
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/measures.h"
 #include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/models/tasks/superglue.h"
@@ -89,8 +87,6 @@ void ReadMultiRcPrediction(const TaskType& type, const JsonlLine& line, Predicti
   }
 }
 
-}  // namespace
-
 std::vector<TaskFile> WriteSuperGlue(const TaskType& type, const std::vector<TaskRow>& rows,
                                      const std::vector<TaskPrediction>& predictions, TaskSplit split) {
   const std::vector<const TaskPrediction*> ordered = PredictionsInOrder(rows, predictions);
@@ -106,14 +102,14 @@ std::vector<TaskFile> WriteSuperGlue(const TaskType& type, const std::vector<Tas
   }
   std::vector<TaskFile> files;
   // RTE is a task of both benchmarks.
-  if (std::string_view(type.name) == "rte") files = WriteGlue(type, rows, predictions, split);
+  if (std::string_view(type.name) == "rte") files = kGlueFormat.write(type, rows, predictions, split);
   files.push_back({SuperGluePredictionsFile(type), std::move(contents)});
   return files;
 }
 
 std::vector<TaskPrediction> ReadSuperGluePredictions(const TaskType& type, const std::string& path,
                                                      const std::vector<TaskRow>& rows) {
-  if (!IsJsonl(path) && std::string_view(type.name) == "rte") return ReadGluePredictions(type, path, rows);
+  if (!IsJsonl(path) && std::string_view(type.name) == "rte") return kGlueFormat.read_predictions(type, path, rows);
   PredictionList predictions(path, rows);
   const bool nested = std::string_view(type.name) == "multirc";
   ForEachJsonlLine(ReadTaskFile(path), path, [&](const JsonlLine& line) {
@@ -125,8 +121,6 @@ std::vector<TaskPrediction> ReadSuperGluePredictions(const TaskType& type, const
   });
   return predictions.Take();
 }
-
-namespace {
 
 // Rows of one group, in the order in which the groups begin.
 std::vector<std::vector<size_t>> Groups(const std::vector<TaskRow>& rows) {
@@ -144,20 +138,9 @@ double Share(int64_t part, int64_t whole) {
   return whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::vector<std::string> TextsOf(const std::vector<TaskAnswer>& answers) {
-  std::vector<std::string> texts;
-  for (const TaskAnswer& answer : answers) texts.push_back(answer.text);
-  return texts;
-}
-
 }  // namespace
 
-std::vector<Metric> ScoreCb(const TaskType& type, const std::vector<TaskRow>& rows,
-                            const std::vector<TaskPrediction>& predictions) {
-  const ScoredClasses classes = ClassesOf(type, rows, predictions);
-  return {{"accuracy", Accuracy(classes.targets, classes.answers)},
-          {"f1", MacroF1(classes.targets, classes.answers, static_cast<int64_t>(type.labels.size()))}};
-}
+const TaskFormat kSuperGlueFormat = {ReadSuperGlue, SuperGlueAnswerOfText, WriteSuperGlue, ReadSuperGluePredictions};
 
 std::vector<Metric> ScoreMultiRc(const TaskType& type, const std::vector<TaskRow>& rows,
                                  const std::vector<TaskPrediction>& predictions) {
@@ -193,17 +176,7 @@ std::vector<Metric> ScoreMultiRc(const TaskType& type, const std::vector<TaskRow
 
 std::vector<Metric> ScoreRecord(const TaskType& type, const std::vector<TaskRow>& rows,
                                 const std::vector<TaskPrediction>& predictions) {
-  const std::vector<const TaskPrediction*> of_rows = PredictionsOf(type, rows, predictions, Missing::kScoresZero);
-  double exact = 0, f1 = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (of_rows[i] == nullptr) continue;
-    if (rows[i].answers.empty()) Fail(ErrorKind::kData, rows[i].source, ": has no answer that would be right");
-    const AnswerMatch match = BestMatch(of_rows[i]->answer, TextsOf(rows[i].answers), NoWords::kScoreZero);
-    exact += match.exact;
-    f1 += match.f1;
-  }
-  const auto count = static_cast<double>(rows.size());
-  return {{"exact_match", exact / count}, {"f1", f1 / count}};
+  return ScoreWords(type, rows, predictions, 1, " that would be right");
 }
 
 std::vector<Metric> ScoreAxG(const TaskType& type, const std::vector<TaskRow>& rows,

@@ -78,14 +78,9 @@ struct TaskFile {
   std::string contents;
 };
 
-struct TaskType {
-  const char* name;       // "mnli-m"
-  const char* benchmark;  // "glue", "superglue", "squad", "race"
-  TaskForm form;
-  std::vector<const char*> labels;  // of a classification, as its files name them: the place is the class
-  // Where a folder of tasks has them: of each list the first that is there, as a path below it.
-  std::vector<const char*> train, dev, test;
-
+// The files of a benchmark, which its tasks share.
+struct TaskType;
+struct TaskFormat {
   // Error(kData) that names file and line for what is not of the format; nothing is left out silently.
   std::vector<TaskRow> (*read)(const TaskType& type, const std::string& path, TaskSplit split);
   // A text-to-text model's words as an answer; the words themselves where they mean none.
@@ -97,6 +92,16 @@ struct TaskType {
   // and so are SQuAD's predictions of other questions, which its scripts leave out.
   std::vector<TaskPrediction> (*read_predictions)(const TaskType& type, const std::string& path,
                                                   const std::vector<TaskRow>& rows);
+};
+
+struct TaskType : TaskFormat {
+  const char* name;       // "mnli-m"
+  const char* benchmark;  // "glue", "superglue", "squad", "race"
+  TaskForm form;
+  std::vector<const char*> labels;  // of a classification, as its files name them: the place is the class
+  // Where a folder of tasks has them: of each list the first that is there, as a path below it.
+  std::vector<const char*> train, dev, test;
+
   // The measures under the names that the official script prints. Predictions in any order. Error(kData) for a row
   // without one where the official script has it so; it scores zero where that has it so.
   std::vector<Metric> (*score)(const TaskType& type, const std::vector<TaskRow>& rows,

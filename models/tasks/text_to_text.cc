@@ -10,9 +10,6 @@
 namespace crosstalk {
 namespace {
 
-// string.punctuation, of which utf8proc's categories and ours are no part.
-bool IsAsciiPunctuationCode(char32_t code) { return code < 0x80 && IsPunctuation(code); }
-
 // str.split() also parts at the ASCII separators.
 bool IsPythonSpace(char32_t code) { return IsWhiteSpace(code) || (code >= 0x1C && code <= 0x1F); }
 
@@ -51,9 +48,11 @@ AnswerMatch Match(const std::vector<std::string>& answer, const std::vector<std:
 
 }  // namespace
 
+bool IsAsciiPunctuation(char32_t code) { return code < 0x80 && IsPunctuation(code); }
+
 std::vector<std::string> AnswerWords(std::string_view text) {
   std::u32string kept = LowerCaseOf(ToUtf32(text));
-  std::erase_if(kept, IsAsciiPunctuationCode);
+  std::erase_if(kept, IsAsciiPunctuation);
   for (size_t begin = 0; begin < kept.size();) {
     size_t end = begin;
     while (end < kept.size() && IsWordCharacter(kept[end])) ++end;
@@ -88,11 +87,8 @@ AnswerMatch BestMatch(std::string_view answer, const std::vector<std::string>& r
 
 namespace {
 
-// RE2's \s and [[:punct:]]: ASCII alone.
+// RE2's \s: ASCII alone.
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r'; }
-bool IsPunctuation(char c) {
-  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
-}
 
 }  // namespace
 
@@ -125,7 +121,7 @@ std::string SpacedPunctuation(std::string_view text) {
   std::string spaced;
   spaced.reserve(text.size() + text.size() / 8);
   for (const char c : text) {
-    if (IsPunctuation(c)) {
+    if (IsAsciiPunctuation(static_cast<unsigned char>(c))) {
       spaced.append({' ', c, ' '});
     } else {
       spaced += c;

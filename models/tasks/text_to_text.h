@@ -35,6 +35,8 @@ std::string TaskInput(std::string_view task, const std::vector<std::pair<std::st
 // Without white space at either end: the ASCII of what Python's strip() and float() leave out.
 std::string_view Trimmed(std::string_view text);
 
+// string.punctuation of Python.
+bool IsAsciiPunctuation(char32_t code);
 // A space on either side of each character of ASCII punctuation, then each run of ASCII white space as one space:
 // "A question?" is "A question ? ".
 std::string SpacedPunctuation(std::string_view text);

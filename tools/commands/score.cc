@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/scores.h"
-#include "crosstalk/models/tasks/squad.h"
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "crosstalk/models/tasks/glue.h"
-#include "crosstalk/models/tasks/race.h"
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/scores.h"
-#include "crosstalk/models/tasks/superglue_score.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"
@@ -22,23 +20,24 @@ const TaskType kCb = MakeTask("cb", "superglue", TaskForm::kClassification, {"en
 TEST(LabelScoresTest, WordsThatAreNoLabelAreWrong) {
   const auto rows = LabelledRows({0, 1, 1, 0});
   const auto answers = Answers({"maybe", "1", "", "0"});
-  EXPECT_EQ(ValueOf(ScoreAccuracy(kBinary, rows, answers), "accuracy"), 0.5);
-  const auto measures = ScoreAccuracyAndF1(kBinary, rows, answers);
+  EXPECT_EQ(ValueOf(FindTask("boolq").score(kBinary, rows, answers), "accuracy"), 0.5);
+  const auto measures = FindTask("mrpc").score(kBinary, rows, answers);
   EXPECT_EQ(Names(measures), "accuracy f1");
   EXPECT_EQ(ValueOf(measures, "f1"), 0.5);  // 1 right, 1 missed, 1 too many
-  EXPECT_EQ(ValueOf(ScoreCola(kBinary, LabelledRows({0, 0}), Answers({"0", "0"})), "matthews_correlation"), 0);
+  EXPECT_EQ(ValueOf(FindTask("cola").score(kBinary, LabelledRows({0, 0}), Answers({"0", "0"})), "matthews_correlation"),
+            0);
 }
 
 TEST(LabelScoresTest, EveryRowNeedsItsPrediction) {
   const auto rows = LabelledRows({0, 1, 1});
   testing::ExpectError(
       [&] {
-        ScoreAccuracy(kBinary, rows, {{"0", "0", {}}, {"2", "0", {}}});
+        FindTask("boolq").score(kBinary, rows, {{"0", "0", {}}, {"2", "0", {}}});
       },
       ErrorKind::kData, {"1 of 3 rows have no prediction; the first is the one with the id \"1\" (dev.tsv, line 2)"});
   testing::ExpectError(
       [&] {
-        ScoreAccuracy(kBinary, rows, {{"2", "0", {}}, {"2", "0", {}}});
+        FindTask("boolq").score(kBinary, rows, {{"2", "0", {}}, {"2", "0", {}}});
       },
       ErrorKind::kData, {"two predictions have the id \"2\""});
 }
@@ -124,12 +123,12 @@ TEST(LabelScoresTest, AnswersOfNoLabelAreCounted) {
 }
 
 TEST(LabelScoresTest, CbAveragesAllItsClasses) {
-  const auto measures =
-      ScoreCb(kCb, LabelledRows({0, 1, 1, 2}), Answers({"entailment", "entailment", "neutral", "neutral"}));
+  const auto measures = FindTask("cb").score(kCb, LabelledRows({0, 1, 1, 2}),
+                                             Answers({"entailment", "entailment", "neutral", "neutral"}));
   EXPECT_EQ(Names(measures), "accuracy f1");
   EXPECT_EQ(ValueOf(measures, "accuracy"), 0.5);
   EXPECT_DOUBLE_EQ(ValueOf(measures, "f1"), 4.0 / 9);
-  EXPECT_DOUBLE_EQ(ValueOf(ScoreCb(kCb, LabelledRows({0}), Answers({"entailment"})), "f1"), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(ValueOf(FindTask("cb").score(kCb, LabelledRows({0}), Answers({"entailment"})), "f1"), 1.0 / 3);
 }
 
 TEST(LabelScoresTest, MultiRcScoresOptionsAndQuestions) {

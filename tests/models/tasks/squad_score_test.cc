@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/models/tasks/squad.h"
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/training/objectives/task_head.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"

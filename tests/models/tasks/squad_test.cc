@@ -1,5 +1,3 @@
-#include "crosstalk/models/tasks/squad.h"
-
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/models/tasks/text_to_text.h"

@@ -1,10 +1,9 @@
-#include "crosstalk/models/tasks/superglue.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/task.h"
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
