@@ -75,7 +75,6 @@ TaskScore ScoreSquad;
 // `threshold` is that there is none, and "best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh" are found by
 // one pass over the predictions sorted by it; equal ones keep their order in `predictions`. Error(kData) where only
 // some of the rows' predictions say so.
-inline constexpr double kSquadThreshold = 1;
 std::vector<Metric> ScoreSquadV2At(double threshold, const TaskType& type, const std::vector<TaskRow>& rows,
                                    const std::vector<TaskPrediction>& predictions);
 // With the script's own threshold, of a probability: 1.

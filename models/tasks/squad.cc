@@ -32,8 +32,7 @@ size_t EndOfMatch(std::string_view passage, size_t begin, std::string_view text)
     while (IsAsciiSpace(text[i])) ++i;
     const size_t space = at;
     while (at < passage.size() && IsAsciiSpace(passage[at])) ++at;
-    if (at == space && !IsAsciiPunctuation(static_cast<unsigned char>(text[i])) &&
-        !IsAsciiPunctuation(static_cast<unsigned char>(passage[at - 1]))) {
+    if (at == space && !IsAsciiPunctuation(text[i]) && !IsAsciiPunctuation(passage[at - 1])) {
       return std::string_view::npos;
     }
   }
@@ -281,13 +280,13 @@ AnswerMatch WithThreshold(const Scored& one, double threshold) {
   return {right, right};
 }
 
-// Appends exact, f1 and total of those that `counts`, in the order of the rows, in which the script sums them up.
-template <typename Counts>
-void AddSums(const std::string& prefix, const std::vector<Scored>& scored, double threshold, const Counts& counts,
-             std::vector<Metric>* measures) {
+// Appends exact, f1 and total of all, or of those that have an answer or have none, in the order of the rows, in which
+// the script sums them up.
+void AddSums(const std::string& prefix, const std::vector<Scored>& scored, double threshold,
+             std::optional<bool> has_answer, std::vector<Metric>* measures) {
   double exact = 0, f1 = 0, total = 0;
   for (const Scored& one : scored) {
-    if (!counts(one)) continue;
+    if (one.has_answer != has_answer.value_or(one.has_answer)) continue;
     const AnswerMatch match = WithThreshold(one, threshold);
     exact += match.exact;
     f1 += match.f1;
@@ -326,12 +325,9 @@ std::vector<Metric> ScoreSquadV2At(double threshold, const TaskType& type, const
                                    const std::vector<TaskPrediction>& predictions) {
   std::vector<Scored> scored = ScoreEach(type, rows, predictions);
   std::vector<Metric> measures;
-  AddSums(
-      "", scored, threshold, [](const Scored&) { return true; }, &measures);
-  AddSums(
-      "HasAns_", scored, threshold, [](const Scored& one) { return one.has_answer; }, &measures);
-  AddSums(
-      "NoAns_", scored, threshold, [](const Scored& one) { return !one.has_answer; }, &measures);
+  AddSums("", scored, threshold, std::nullopt, &measures);
+  AddSums("HasAns_", scored, threshold, true, &measures);
+  AddSums("NoAns_", scored, threshold, false, &measures);
   if (!scored[0].prediction->no_answer) return measures;
   // `prediction` points into `predictions`: at equal values their order decides.
   std::sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) {
@@ -345,7 +341,7 @@ std::vector<Metric> ScoreSquadV2At(double threshold, const TaskType& type, const
 
 std::vector<Metric> ScoreSquadV2(const TaskType& type, const std::vector<TaskRow>& rows,
                                  const std::vector<TaskPrediction>& predictions) {
-  return ScoreSquadV2At(kSquadThreshold, type, rows, predictions);
+  return ScoreSquadV2At(1, type, rows, predictions);
 }
 
 }  // namespace crosstalk

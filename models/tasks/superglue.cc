@@ -124,14 +124,22 @@ TaskRow NewRow(const JsonlLine& line) {
 }
 
 // The label of `key` and its target. Only a test set may have none.
-void SetLabel(const SuperGlueTask& task, const JsonReader& object, const char* key,
-              const std::vector<const char*>& labels, TaskSplit split, TaskRow* row) {
+void SetLabel(const SuperGlueTask& task, const JsonReader& object, const char* key, const Reading& reading,
+              TaskRow* row) {
+  const std::vector<const char*> places = {"0", "1"};  // of COPA's choices
+  const bool may_lack = reading.split == TaskSplit::kTest;
   std::optional<int64_t> label;
-  if (object.Has(key) || split != TaskSplit::kTest) label = LabelOf(object, key, labels);
-  if (!label && split != TaskSplit::kTest) object.FailAt(key, "is -1, which means that there is none");
+  if (object.Has(key) || !may_lack) label = LabelOf(object, key, row->choices.empty() ? reading.type.labels : places);
+  if (!label && !may_lack) object.FailAt(key, "is -1, which means that there is none");
   row->labelled = label.has_value();
   row->label = label.value_or(0);
   row->targets = {label ? task.words[static_cast<size_t>(*label)] : kNoLabelText};
+}
+
+void AddLabelled(const SuperGlueTask& task, const JsonReader& object, TaskRow row, Reading* reading,
+                 const char* key = "label") {
+  SetLabel(task, object, key, *reading, &row);
+  reading->rows.Add(std::move(row));
 }
 
 // ---- Two texts ---------------------------------------------------------------------------------------------------
@@ -143,8 +151,7 @@ void AddBoolQ(const SuperGlueTask& task, const JsonlLine& line, Reading* reading
   row.input = TaskInput(task.prefix, {{"passage", *row.second}, {"question", row.first}});
   // Google's own file, from which SuperGLUE's is made, calls it the answer.
   const char* label = line.object.Has("answer") && !line.object.Has("label") ? "answer" : "label";
-  SetLabel(task, line.object, label, reading->type.labels, reading->split, &row);
-  reading->rows.Add(std::move(row));
+  AddLabelled(task, line.object, std::move(row), reading, label);
 }
 
 // CB, RTE, AX-g, and AX-b, which calls them sentences. T5's fields are in the order of their names.
@@ -154,10 +161,9 @@ void AddEntailment(const SuperGlueTask& task, const JsonlLine& line, Reading* re
   row.first = line.object.String(sentences ? "sentence1" : "premise");
   row.second = line.object.String(sentences ? "sentence2" : "hypothesis");
   row.input = TaskInput(task.prefix, {{"hypothesis", *row.second}, {"premise", row.first}});
-  SetLabel(task, line.object, "label", reading->type.labels, reading->split, &row);
   // AX-g's rows come in pairs that differ in the gender of a pronoun, one after the other.
   if (std::string_view(reading->type.name) == "ax-g") row.group = StrCat(line.place / 2);
-  reading->rows.Add(std::move(row));
+  AddLabelled(task, line.object, std::move(row), reading);
 }
 
 // The places of the word in the sentences, where they are given, must lie in them. Neither T5 nor we use them.
@@ -178,8 +184,7 @@ void AddWiC(const SuperGlueTask& task, const JsonlLine& line, Reading* reading) 
   CheckWordPlace(line.object, "start1", "end1", sentence);
   CheckWordPlace(line.object, "start2", "end2", *row.second);
   row.input = TaskInput(task.prefix, {{"sentence1", sentence}, {"sentence2", *row.second}, {"word", word}});
-  SetLabel(task, line.object, "label", reading->type.labels, reading->split, &row);
-  reading->rows.Add(std::move(row));
+  AddLabelled(task, line.object, std::move(row), reading);
 }
 
 // An encoder reads the text with its pronoun marked as for T5, and then what it may refer to. T5 answers with the
@@ -191,7 +196,7 @@ void AddWsc(const SuperGlueTask& task, const JsonlLine& line, Reading* reading) 
   row.first = MarkPronoun(text, target.String("span2_text"), target.Int("span2_index"), target, "span2_index");
   row.second = ReferentIn(text, target.String("span1_text"), target.Int("span1_index"));
   row.input = StrCat(task.prefix, " ", row.first);
-  SetLabel(task, line.object, "label", reading->type.labels, reading->split, &row);
+  SetLabel(task, line.object, "label", *reading, &row);
   if (row.labelled) row.targets.clear();
   if (row.labelled && row.label == 1) row.targets = {*row.second};
   reading->rows.Add(std::move(row));
@@ -212,8 +217,7 @@ void AddCopa(const SuperGlueTask& task, const JsonlLine& line, Reading* reading)
   row.choices = {{first, "0"}, {second, "1"}};
   row.input =
       TaskInput(task.prefix, {{"choice1", first}, {"choice2", second}, {"premise", premise}, {"question", question}});
-  SetLabel(task, line.object, "label", {"0", "1"}, reading->split, &row);
-  reading->rows.Add(std::move(row));
+  AddLabelled(task, line.object, std::move(row), reading);
 }
 
 // A row for each answer, of which any number may be right. An encoder reads the paragraph, and then the question with
@@ -243,8 +247,7 @@ void AddMultiRc(const SuperGlueTask& task, const JsonlLine& line, Reading* readi
       row.second = StrCat(without_html(asked), " ", without_html(answer.String("text")));
       row.input = without_html(
           TaskInput(task.prefix, {{"question", asked}, {"answer", answer.String("text")}, {"paragraph", text}}));
-      SetLabel(task, answer, "label", reading->type.labels, reading->split, &row);
-      reading->rows.Add(std::move(row));
+      AddLabelled(task, answer, std::move(row), reading);
     }
   }
 }

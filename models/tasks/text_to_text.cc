@@ -121,7 +121,7 @@ std::string SpacedPunctuation(std::string_view text) {
   std::string spaced;
   spaced.reserve(text.size() + text.size() / 8);
   for (const char c : text) {
-    if (IsAsciiPunctuation(static_cast<unsigned char>(c))) {
+    if (IsAsciiPunctuation(c)) {
       spaced.append({' ', c, ' '});
     } else {
       spaced += c;

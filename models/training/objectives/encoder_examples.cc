@@ -166,16 +166,14 @@ class Reader {
 
 class EncoderExamples : public ExampleSource {
  public:
-  EncoderExamples(const TaskType& type, std::shared_ptr<const Tokenizer> tokenizer, const EncoderTaskOptions& options,
-                  uint64_t seed, TextSource::Order order)
+  EncoderExamples(const TaskType& type, const std::vector<TaskRow>& rows, std::shared_ptr<const Tokenizer> tokenizer,
+                  const EncoderTaskOptions& options, uint64_t seed, TextSource::Order order, const StopRequest& stop)
       : form_(type.form),
         tokenizer_(std::move(tokenizer)),
         rows_(*tokenizer_, options),
         input_length_(options.input_length),
         seed_(seed),
-        order_(order) {}
-
-  void Read(const TaskType& type, const std::vector<TaskRow>& rows, const StopRequest& stop) {
+        order_(order) {
     CROSSTALK_CHECK(!rows.empty(), type.name, ": there are no rows to learn");
     Reader reader(type, *tokenizer_, rows_);
     for (const TaskRow& row : rows) {
@@ -286,9 +284,7 @@ std::unique_ptr<ExampleSource> MakeEncoderExamples(const TaskType& type,
                                                    std::shared_ptr<const Tokenizer> tokenizer,
                                                    const EncoderTaskOptions& options, uint64_t seed,
                                                    TextSource::Order order, const StopRequest& stop) {
-  auto examples = std::make_unique<EncoderExamples>(type, std::move(tokenizer), options, seed, order);
-  examples->Read(type, *rows, stop);
-  return examples;
+  return std::make_unique<EncoderExamples>(type, *rows, std::move(tokenizer), options, seed, order, stop);
 }
 
 }  // namespace crosstalk
