@@ -19,136 +19,101 @@ constexpr FieldRange kSize = {1, 16'777'216};
 const FieldTable<AttentionOptions>& AttentionFields() {
   using Options = AttentionOptions;
   static const FieldTable<Options> table = {
-      MakeField("attention", &Options::kind, {.placeholder = "KIND", .help = "Kind of attention."}),
-      MakeField("heads", &Options::heads, {.placeholder = "N", .help = "Softmax heads, h.", .range = kSize}),
-      MakeField("key_heads", &Options::key_heads,
-                {.placeholder = "N", .help = "Key heads, h_k; as heads by default.", .range = kSize}),
-      MakeField("value_heads", &Options::value_heads,
-                {.placeholder = "N", .help = "Value heads, h_v; as heads by default.", .range = kSize}),
-      MakeField("key_size", &Options::key_size,
-                {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = kSize}),
-      MakeField("value_size", &Options::value_size,
-                {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = kSize}),
-      MakeField("dynamic", &Options::dynamic,
-                {.placeholder = "LIST",
-                 .help = StrCat("Dynamic projections besides the kind's own: some of ", Join(DynamicNames(), ","),
-                                ", or none.")}),
+      MakeField("attention", &Options::kind, "KIND", "Kind of attention."),
+      MakeField("heads", &Options::heads, "N", "Softmax heads, h.", {.range = kSize}),
+      MakeField("key_heads", &Options::key_heads, "N", "Key heads, h_k; as heads by default.", {.range = kSize}),
+      MakeField("value_heads", &Options::value_heads, "N", "Value heads, h_v; as heads by default.", {.range = kSize}),
+      MakeField("key_size", &Options::key_size, "N", "Size of a key, d_k; d_model / h_k by default.", {.range = kSize}),
+      MakeField("value_size", &Options::value_size, "N", "Size of a value, d_v; d_model / h_v by default.",
+                {.range = kSize}),
       MakeField(
-          "kv_heads", &Options::kv_heads,
-          {.placeholder = "N",
-           .help = "KV heads, which query heads share (grouped-query attention; 1: multi-query); as heads by default.",
-           .range = kSize,
-           .only_if_set = true}),
-      MakeField("head_norm", &Options::head_norm,
-                {.placeholder = "NAME",
-                 .help = "RMS norm of each head's output, with a gain or without; rms-gain by default for diff-v1 and "
-                         "mta, none for others.",
-                 .only_if_set = true}),
-      MakeField("head_gate", &Options::head_gate,
-                {.placeholder = "NAME",
-                 .help = "Sigmoid gate on each head's output, one per head or per element; scalar by default "
-                         "for mta, none for others.",
-                 .only_if_set = true}),
-      MakeField(
-          "convolution", &Options::convolution,
-          {.placeholder = "QxK",
-           .help = "Queries and keys of the convolutions of logits and of weights; 6x11 for mta, none for others.",
-           .only_if_set = true}),
-      MakeField("mixing_group", &Options::mixing_group,
-                {.placeholder = "N",
-                 .help = "P_l and P_w mix within groups of N heads; 0: all of them.",
-                 .range = {0, 16'777'216},
-                 .only_if_set = true}),
-      MakeField("query_key_norm", &Options::query_key_norm,
-                {.help = "RMS norm of each query and key.", .only_if_set = true})};
+          "dynamic", &Options::dynamic, "LIST",
+          StrCat("Dynamic projections besides the kind's own: some of ", Join(DynamicNames(), ","), ", or none.")),
+      MakeField("kv_heads", &Options::kv_heads, "N",
+                "KV heads, which query heads share (grouped-query attention; 1: multi-query); as heads by default.",
+                {.range = kSize, .only_if_set = true}),
+      MakeField("head_norm", &Options::head_norm, "NAME",
+                "RMS norm of each head's output, with a gain or without; rms-gain by default for diff-v1 and "
+                "mta, none for others.",
+                {.only_if_set = true}),
+      MakeField("head_gate", &Options::head_gate, "NAME",
+                "Sigmoid gate on each head's output, one per head or per element; scalar by default "
+                "for mta, none for others.",
+                {.only_if_set = true}),
+      MakeField("convolution", &Options::convolution, "QxK",
+                "Queries and keys of the convolutions of logits and of weights; 6x11 for mta, none for others.",
+                {.only_if_set = true}),
+      MakeField("mixing_group", &Options::mixing_group, "N",
+                "P_l and P_w mix within groups of N heads; 0: all of them.",
+                {.range = {0, 16'777'216}, .only_if_set = true}),
+      MakeField("query_key_norm", &Options::query_key_norm, "", "RMS norm of each query and key.",
+                {.only_if_set = true})};
   return table;
 }
 
 const FieldTable<ModelConfig>& ModelFields() {
   using Config = ModelConfig;
   static const FieldTable<Config> table = [] {
-    FieldTable<Config> rows = {MakeField("model", &Config::name, {.help = "Kind of model."})};
+    FieldTable<Config> rows = {MakeField("model", &Config::name, "", "Kind of model.")};
     rows = Joined(std::move(rows), FieldsOfPart(AttentionFields(), &Config::attention));
     rows = Joined(
         std::move(rows),
-        {MakeField("encoder_self", &Config::encoder_self_kind,
-                   {.placeholder = "KIND", .help = "Kind in the encoder; as attention by default."}),
-         MakeField("decoder_self", &Config::decoder_self_kind,
-                   {.placeholder = "KIND", .help = "Kind in the decoder; as attention by default."}),
-         MakeField("encoder_decoder", &Config::encoder_decoder_kind,
-                   {.placeholder = "KIND", .help = "Kind between decoder and encoder; as attention by default."}),
-         MakeField("mixing_init", &Config::mixing_init, {.help = "How P_l and P_w start."}),
-         MakeField("attention_scale", &Config::attention_scale,
-                   {.placeholder = "NAME",
-                    .help = "Logits' factor 1/sqrt(d_k): folded into P_q's initial values (t5 and lm by default), or "
-                            "explicit (bert and albert)."}),
-         MakeField("keys_values", &Config::keys_values, {.help = "tied: V = K."}),
-         MakeField("implementation", &Config::implementation,
-                   {.help = "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in "
-                            "einsum."}),
-         MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width of the model.", .range = kSize}),
-         MakeField("d_ff", &Config::d_ff,
-                   {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = kSize}),
-         MakeField(
-             "layers", &Config::layers,
-             {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, kMostLayers}}),
-         MakeField("decoder_layers", &Config::decoder_layers,
-                   {.placeholder = "N",
-                    .help = "Blocks of the decoder; as layers by default. 0: an encoder alone, as imports may be.",
-                    .range = {0, kMostLayers}}),
-         MakeField("feed_forward", &Config::feed_forward,
-                   {.placeholder = "NAME",
-                    .help = "Feed-forward layer; by default relu for t5 and lm, gelu for bert, gelu-tanh for albert."}),
-         MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
-         MakeField("positions", &Config::positions,
-                   {.help = "How positions are known: a relative bias, learned vectors added to the embedding, rotary "
-                            "ones (lm and bert), or not but by what each can see.",
-                    .may_be_missing = true}),
-         MakeField("rotary", &Config::rotary,
-                   {.help = "Which elements rotary positions turn together: i and i + d_k/2, or 2i and 2i + 1.",
-                    .only_if_set = true}),
-         MakeField("rotary_base", &Config::rotary_base,
-                   {.placeholder = "X", .help = "Base of rotary positions.", .range = {1, 1e12}, .only_if_set = true}),
-         MakeField("layer_kinds", &Config::layer_kinds,
-                   {.placeholder = "LIST",
-                    .help = "Kinds of attention of the layers, as a repeating list; in each stack of t5, except for "
-                            "places with a kind of their own; in albert for its shared blocks; attention by default.",
-                    .only_if_set = true}),
-         MakeField("max_positions", &Config::max_positions,
-                   {.placeholder = "N",
-                    .help = "Learned positions, the longest text a model can read; input_length by default.",
-                    .range = kSize,
-                    .may_be_missing = true}),
-         MakeField("embedding_size", &Config::embedding_size,
-                   {.placeholder = "N",
-                    .help = "Width of the embeddings, before a dense layer to d_model; d_model by default.",
-                    .range = kSize,
-                    .may_be_missing = true}),
-         MakeField("layer_groups", &Config::layer_groups,
-                   {.placeholder = "N",
-                    .help = "Groups of layers that share their parameters; 1 by default: all layers share one block's.",
-                    .range = {1, kMostLayers},
-                    .may_be_missing = true}),
-         MakeField("inner_layers", &Config::inner_layers,
-                   {.placeholder = "N",
-                    .help = "Consecutive blocks of a group; 1 by default.",
-                    .range = {1, kMostLayers},
-                    .may_be_missing = true}),
-         MakeField(
-             "initial_stddev", &Config::initial_stddev,
-             {.placeholder = "X",
-              .help = "Standard deviation of the initial weights; by default 0.02 at d_model 768 and more, and below "
-                      "it 0.02·sqrt(768/d_model), which keeps the initial size of layers relative to the residual.",
-              .range = {1e-6, 100},
-              .may_be_missing = true}),
-         MakeField("relative_buckets", &Config::relative_buckets,
-                   {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 512}}),
-         MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,
-                   {.placeholder = "N",
-                    .help = "Distance from which all positions share the last bucket.",
-                    .range = {1, 1'000'000}}),
-         MakeField("dropout", &Config::dropout_rate,
-                   {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})});
+        {MakeField("encoder_self", &Config::encoder_self_kind, "KIND", "Kind in the encoder; as attention by default."),
+         MakeField("decoder_self", &Config::decoder_self_kind, "KIND", "Kind in the decoder; as attention by default."),
+         MakeField("encoder_decoder", &Config::encoder_decoder_kind, "KIND",
+                   "Kind between decoder and encoder; as attention by default."),
+         MakeField("mixing_init", &Config::mixing_init, "", "How P_l and P_w start."),
+         MakeField("attention_scale", &Config::attention_scale, "NAME",
+                   "Logits' factor 1/sqrt(d_k): folded into P_q's initial values (t5 and lm by default), or "
+                   "explicit (bert and albert)."),
+         MakeField("keys_values", &Config::keys_values, "", "tied: V = K."),
+         MakeField("implementation", &Config::implementation, "",
+                   "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in "
+                   "einsum."),
+         MakeField("d_model", &Config::d_model, "N", "Width of the model.", {.range = kSize}),
+         MakeField("d_ff", &Config::d_ff, "N", "Width inside the feed-forward layers.", {.range = kSize}),
+         MakeField("layers", &Config::layers, "N", "Blocks; of the encoder, where there is one.",
+                   {.range = {1, kMostLayers}}),
+         MakeField("decoder_layers", &Config::decoder_layers, "N",
+                   "Blocks of the decoder; as layers by default. 0: an encoder alone, as imports may be.",
+                   {.range = {0, kMostLayers}}),
+         MakeField("feed_forward", &Config::feed_forward, "NAME",
+                   "Feed-forward layer; by default relu for t5 and lm, gelu for bert, gelu-tanh for albert."),
+         MakeField("classifier", &Config::classifier, "", "tied: to the embedding."),
+         MakeField("positions", &Config::positions, "",
+                   "How positions are known: a relative bias, learned vectors added to the embedding, rotary "
+                   "ones (lm and bert), or not but by what each can see.",
+                   {.may_be_missing = true}),
+         MakeField("rotary", &Config::rotary, "",
+                   "Which elements rotary positions turn together: i and i + d_k/2, or 2i and 2i + 1.",
+                   {.only_if_set = true}),
+         MakeField("rotary_base", &Config::rotary_base, "X", "Base of rotary positions.",
+                   {.range = {1, 1e12}, .only_if_set = true}),
+         MakeField("layer_kinds", &Config::layer_kinds, "LIST",
+                   "Kinds of attention of the layers, as a repeating list; in each stack of t5, except for "
+                   "places with a kind of their own; in albert for its shared blocks; attention by default.",
+                   {.only_if_set = true}),
+         MakeField("max_positions", &Config::max_positions, "N",
+                   "Learned positions, the longest text a model can read; input_length by default.",
+                   {.range = kSize, .may_be_missing = true}),
+         MakeField("embedding_size", &Config::embedding_size, "N",
+                   "Width of the embeddings, before a dense layer to d_model; d_model by default.",
+                   {.range = kSize, .may_be_missing = true}),
+         MakeField("layer_groups", &Config::layer_groups, "N",
+                   "Groups of layers that share their parameters; 1 by default: all layers share one block's.",
+                   {.range = {1, kMostLayers}, .may_be_missing = true}),
+         MakeField("inner_layers", &Config::inner_layers, "N", "Consecutive blocks of a group; 1 by default.",
+                   {.range = {1, kMostLayers}, .may_be_missing = true}),
+         MakeField("initial_stddev", &Config::initial_stddev, "X",
+                   "Standard deviation of the initial weights; by default 0.02 at d_model 768 and more, and below "
+                   "it 0.02·sqrt(768/d_model), which keeps the initial size of layers relative to the residual.",
+                   {.range = {1e-6, 100}, .may_be_missing = true}),
+         MakeField("relative_buckets", &Config::relative_buckets, "N", "Buckets of the relative position bias.",
+                   {.range = {4, 512}}),
+         MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance, "N",
+                   "Distance from which all positions share the last bucket.", {.range = {1, 1'000'000}}),
+         MakeField("dropout", &Config::dropout_rate, "RATE", "Share of activations dropped in training.",
+                   {.range = {0, 0.99}})});
     for (Field<Config>& row : rows) row.options.inherited = Inherited::kFixed;
     for (Field<Config>& row : rows) {
       // The weights fit any value of these.
@@ -251,16 +216,18 @@ void ModelConfig::Check(std::initializer_list<int32_t SpecialTokens::*> needed) 
 const FieldTable<ModelConfig>& ModelConfigFields() {
   using Config = ModelConfig;
   static const FieldTable<Config> table = {
-      MakeField("vocabulary", &Config::vocabulary, {}), MakeField("d_model", &Config::d_model, {}),
-      MakeField("d_ff", &Config::d_ff, {}),
-      NeverNull(MakeField("feed_forward", &Config::feed_forward, {}), Name(FeedForwardKind::kRelu)),
-      MakeField("classifier", &Config::classifier, {}), MakeField("dropout_rate", &Config::dropout_rate, {}),
-      MakeField("relative_buckets", &Config::relative_buckets, {}),
+      {"vocabulary", &Config::vocabulary},
+      {"d_model", &Config::d_model},
+      {"d_ff", &Config::d_ff},
+      NeverNull({"feed_forward", &Config::feed_forward}, Name(FeedForwardKind::kRelu)),
+      {"classifier", &Config::classifier},
+      {"dropout_rate", &Config::dropout_rate},
+      {"relative_buckets", &Config::relative_buckets},
       // Files of 0.1 have neither this nor the tokens.
-      MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance, {.may_be_missing = true}),
-      MakeField("norm_epsilon", &Config::norm_epsilon, {}),
-      MakeObjectField("tokens", &Config::tokens, SpecialTokensFields(), {.may_be_missing = true}),
-      MakeField("more_ends", &Config::more_ends, {.only_if_set = true})};
+      {"relative_attention_max_distance", &Config::relative_attention_max_distance, {.may_be_missing = true}},
+      {"norm_epsilon", &Config::norm_epsilon},
+      {"tokens", &Config::tokens, {.may_be_missing = true}},
+      {"more_ends", &Config::more_ends, {.only_if_set = true}}};
   return table;
 }
 
@@ -269,9 +236,9 @@ Field<ModelConfig> NeverNull(Field<ModelConfig> row, Json open) {
     Json value = get(config);
     return value.is_null() ? open : value;
   };
-  row.set = [set = row.set, key = row.key, type = row.type](ModelConfig& config, const Json& json) {
+  row.set = [set = row.set, open, key = row.key, type = row.type](ModelConfig& config, const Json& json) {
     internal::CheckType(key, json, type);
-    set(config, json);
+    set(config, json == open ? Json() : json);
   };
   return row;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
@@ -48,6 +49,7 @@ struct EncoderHeads {
   bool masked_lm = false;  // what stood at each position
   bool span = false;       // where an answer begins and ends
 
+  static std::vector<std::pair<std::string, bool EncoderHeads::*>> Names();
   bool operator==(const EncoderHeads&) const = default;
 };
 
@@ -136,8 +138,8 @@ struct ModelConfig {
   void Check(std::initializer_list<int32_t SpecialTokens::*> needed) const;
 };
 
-// What a user says of a model. Which models there are, and which of them read which field, is added where they are
-// known (TrainingFields()).
+// What a user says of a model, its name first. Which models there are, and which of them read which field, is added
+// where they are known (TrainingFields()).
 const FieldTable<ModelConfig>& ModelFields();
 // The fields of an attention layer, which other commands take too.
 const FieldTable<AttentionOptions>& AttentionFields();
@@ -154,7 +156,7 @@ const FieldTable<ModelConfig>& ModelConfigFields();
 // A number of layers: Error(kUsage) of the field `name`.
 void CheckLayers(const char* name, int64_t layers);
 
-// A row of a model's file that is never null there: `open` where nothing is said.
+// A row of a model's file that is never null there: `open`, which is read as nothing, where nothing is said.
 Field<ModelConfig> NeverNull(Field<ModelConfig> row, Json open = {});
 
 }  // namespace crosstalk

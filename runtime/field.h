@@ -5,15 +5,15 @@
 //   struct Config { int64_t d_model = 128; Classifier classifier = Classifier::kTied; };
 //   const FieldTable<Config>& Fields() {
 //     static const FieldTable<Config> table = {
-//         MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width.", .range = AtLeast(1)}),
-//         MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."})};
+//         MakeField("d_model", &Config::d_model, "N", "Width.", {.range = AtLeast(1)}),
+//         MakeField("classifier", &Config::classifier, "", "tied: to the embedding.")};
 //     return table;
 //   }
 //
 // A value is a string, an integer, a floating-point number, true or false, an enum with names (enum_names.h), a list of
 // these (std::vector, std::set), or an std::optional of one, where none means that the default follows from other
-// fields. In files a value may also be a part with a table of its own (MakeObjectField), a set of names
-// (MakeNamesField), values under names (std::map), a record or a list of records (runtime/record.h).
+// fields. In files a value may also be values under names (std::map), a record, a list of records or
+// a set of named members (runtime/record.h).
 #pragma once
 
 #include <algorithm>
@@ -74,7 +74,8 @@ template <typename Config>
 struct Field : FieldRow {
   Field() = default;
   explicit Field(FieldRow row) : FieldRow(std::move(row)) {}
-  // {"d_model", &Config::d_model, {.range = AtLeast(1)}}: MakeFieldAt.
+  // {"d_model", &Config::d_model, {.range = AtLeast(1)}}. `place` is a pointer to a member, or anything that can be
+  // called with a configuration and gives a reference into it.
   template <std::invocable<Config&> Place>
   Field(std::string name, Place place, FieldOptions with = {});
 
@@ -86,32 +87,25 @@ struct Field : FieldRow {
 template <typename Config>
 using FieldTable = std::vector<Field<Config>>;
 
-// `place` is a pointer to a member, or anything that can be called with a configuration and gives a reference into it.
-template <typename Config, typename Place>
-Field<Config> MakeFieldAt(std::string key, Place place, FieldOptions options) {
-  using Member = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
-  using Form = JsonForm<Member>;
-  Field<Config> field;
-  field.key = key;
-  field.type = Form::kType;
-  field.list = requires { Form::kList; };
-  field.optional = requires { Form::kOptional; };
-  field.choices = options.choices;
-  if constexpr (NamedEnum<internal::OneOf<Member>>) field.choices = NamesOf<internal::OneOf<Member>>();
-  if (field.type == FieldType::kString && !field.choices.empty()) field.type = FieldType::kChoice;
-  field.options = options;
-  field.member = MemberOf<Config>(place);
-  field.get = [place](const Config& config) { return Form::Write(std::invoke(place, const_cast<Config&>(config))); };
-  field.set = [place, key, options](Config& config, const Json& json) {
-    std::invoke(place, config) = Form::Read(key, json, options);
-  };
-  return field;
-}
-
 template <typename Config>
 template <std::invocable<Config&> Place>
-Field<Config>::Field(std::string name, Place place, FieldOptions with)
-    : Field(MakeFieldAt<Config>(std::move(name), std::move(place), std::move(with))) {}
+Field<Config>::Field(std::string name, Place place, FieldOptions with) {
+  using Member = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
+  using Form = JsonForm<Member>;
+  key = std::move(name);
+  type = Form::kType;
+  list = requires { Form::kList; };
+  optional = requires { Form::kOptional; };
+  options = std::move(with);
+  choices = options.choices;
+  if constexpr (NamedEnum<internal::OneOf<Member>>) choices = NamesOf<internal::OneOf<Member>>();
+  if (type == FieldType::kString && !choices.empty()) type = FieldType::kChoice;
+  member = MemberOf<Config>(place);
+  get = [place](const Config& config) { return Form::Write(std::invoke(place, const_cast<Config&>(config))); };
+  set = [place, key = key, options = options](Config& config, const Json& json) {
+    std::invoke(place, config) = Form::Read(key, json, options);
+  };
+}
 
 // The place of a member of a member.
 template <typename Config, typename Part, typename Member>
@@ -119,9 +113,13 @@ auto Within(Part Config::*part, Member Part::*member) {
   return [part, member](Config& config) -> Member& { return config.*part.*member; };
 }
 
+// A row that the help shows: the value's name there, and sentences.
 template <typename Config, typename Member>
-Field<Config> MakeField(std::string key, Member Config::*member, FieldOptions options) {
-  return MakeFieldAt<Config>(std::move(key), member, std::move(options));
+Field<Config> MakeField(std::string key, Member Config::*member, const char* placeholder, std::string help,
+                        FieldOptions options = {}) {
+  options.placeholder = placeholder;
+  options.help = std::move(help);
+  return {std::move(key), member, std::move(options)};
 }
 
 // The fields of a part of a configuration as fields of the whole.
@@ -134,18 +132,6 @@ FieldTable<Config> FieldsOfPart(const FieldTable<Part>& parts, Part Config::*par
     field.get = [get = inner.get, part](const Config& config) { return get(config.*part); };
     field.set = [set = inner.set, part](Config& config, const Json& value) { set(config.*part, value); };
     fields.push_back(std::move(field));
-  }
-  return fields;
-}
-
-// Those of a base as fields of what is derived from it.
-template <typename Config, typename Base>
-FieldTable<Config> FieldsOfBase(const FieldTable<Base>& base) {
-  FieldTable<Config> fields;
-  for (const Field<Base>& inner : base) {
-    Field<Config>& field = fields.emplace_back(FieldRow(inner));
-    field.get = inner.get;
-    field.set = inner.set;
   }
   return fields;
 }
@@ -281,51 +267,6 @@ Part ReadPart(const FieldTable<Part>& table, const std::string& key, const Json&
     throw Error(error.kind(), StrCat(begins_with_it ? key + "." : path + ": ", error.what()), path);
   }
   return read;
-}
-
-// A part that is an object of its own in files, with its own table: {"tokens": {"pad": 0, …}}.
-template <typename Config, typename Part>
-Field<Config> MakeObjectField(std::string key, Part Config::*part, const FieldTable<Part>& table,
-                              FieldOptions options = {}) {
-  Field<Config> field;
-  field.key = key;
-  field.type = FieldType::kObject;
-  field.options = std::move(options);
-  field.member = MemberOf<Config>(part);
-  field.get = [part, &table](const Config& config) { return FieldsToJson(table, config.*part); };
-  field.set = [part, &table, key](Config& config, const Json& json) { config.*part = ReadPart(table, key, json); };
-  return field;
-}
-
-// Members that are there or not, as the list of the names of those that are: {"mixing": ["P_l", "P_w"]}.
-template <typename Config, typename Part>
-Field<Config> MakeNamesField(std::string key, Part Config::*part,
-                             std::vector<std::pair<std::string, bool Part::*>> names, FieldOptions options = {}) {
-  Field<Config> field;
-  field.key = key;
-  field.type = FieldType::kNames;
-  field.options = std::move(options);
-  for (const auto& [name, member] : names) field.choices.push_back(name);
-  field.member = MemberOf<Config>(part);
-  field.get = [part, names](const Config& config) {
-    Json there = Json::MakeArray();
-    for (const auto& [name, member] : names) {
-      if (config.*part.*member) there.Append(name);
-    }
-    return there;
-  };
-  field.set = [part, key, names, choices = field.choices](Config& config, const Json& json) {
-    internal::CheckType(key, json, FieldType::kNames);
-    for (const auto& [name, member] : names) config.*part.*member = false;
-    for (const Json& one : json.AsArray()) {
-      internal::CheckType(key, one, FieldType::kString);
-      internal::CheckChoice(key, one.AsString(), choices);
-      for (const auto& [name, member] : names) {
-        if (one.AsString() == name) config.*part.*member = true;
-      }
-    }
-  };
-  return field;
 }
 
 // Ranges and choices of every field, and whether a file can keep its text. Error(kUsage) of the first that is at fault.

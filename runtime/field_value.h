@@ -168,7 +168,11 @@ struct JsonListForm {
   static List Read(const std::string& key, const Json& json, const FieldOptions& options) {
     internal::CheckType(key, json, FieldType::kNames);
     List list;
-    for (const Json& one : json.AsArray()) list.insert(list.end(), JsonForm<Value>::Read(key, one, options));
+    size_t i = 0;
+    for (const Json& one : json.AsArray()) {
+      const std::string place = kType == FieldType::kObject ? StrCat(key, "[", i++, "]") : key;
+      list.insert(list.end(), JsonForm<Value>::Read(place, one, options));
+    }
     return list;
   }
 };

@@ -18,6 +18,7 @@
 
 #include <concepts>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -54,6 +55,29 @@ struct JsonForm<T> {
   static Json Write(const T& record) { return FieldsToJson(TableOf<T>(), record); }
   static T Read(const std::string& key, const Json& json, const FieldOptions&) {
     return ReadPart(TableOf<T>(), key, json, UnknownKeysOf<T>());
+  }
+};
+
+// Members that are there or not, {{"P_l", &T::P_l}, …} of the type's Names(): the list of those that are, ["P_l",
+// "P_w"].
+template <typename T>
+requires requires(T value) { value.*T::Names()[0].second = true; }
+struct JsonForm<T> {
+  static constexpr FieldType kType = FieldType::kNames;
+  static Json Write(const T& value) {
+    Json there = Json::MakeArray();
+    for (const auto& [name, member] : T::Names()) {
+      if (value.*member) there.Append(name);
+    }
+    return there;
+  }
+  static T Read(const std::string& key, const Json& json, const FieldOptions&) {
+    T read{};
+    FieldOptions options;
+    for (const auto& [name, member] : T::Names()) options.choices.push_back(name);
+    const auto names = JsonForm<std::set<std::string>>::Read(key, json, options);
+    for (const auto& [name, member] : T::Names()) read.*member = names.contains(name);
+    return read;
   }
 };
 

@@ -6,7 +6,7 @@
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/attention/config_fields.h"
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
@@ -27,37 +27,28 @@ namespace {
 
 using Config = ModelConfig;
 
-// 0 in files where there are none: a text may have any length.
-Field<Config> MaxPositionsField() {
-  Field<Config> row = MakeField("max_positions", &Config::max_positions, {});
-  row.get = [](const Config& config) { return Json(config.max_positions.value_or(0)); };
-  row.set = [](Config& config, const Json& json) {
-    internal::CheckType("max_positions", json, FieldType::kInt);
-    config.max_positions = json.AsInt();
-    if (*config.max_positions == 0) config.max_positions.reset();
-  };
-  return row;
-}
-
 FieldTable<Config> EncoderFields() {
-  using Heads = EncoderHeads;
-  return {MakeField("layers", &Config::layers, {}),
-          MakeObjectField("attention", &Config::encoder_self, AttentionConfigFields()),
-          MakeAttentionListField("layer_attention", &Config::encoder_self_layers),
-          MakeField("positions", &Config::positions, {}),
-          MaxPositionsField(),
-          MakeField("segments", &Config::segments, {}),
-          MakeNamesField("heads", &Config::heads,
-                         {{"pooler", &Heads::pooler},
-                          {"sentence", &Heads::sentence},
-                          {"multiple-choice", &Heads::multiple_choice},
-                          {"masked-lm", &Heads::masked_lm},
-                          {"span", &Heads::span}}),
-          MakeFieldAt<Config>("classes", [](auto& config) -> auto& { return config.heads.classes; }, {}),
-          NeverNull(MakeField("stddev", &Config::initial_stddev, {}))};
+  return {{"layers", &Config::layers},
+          {"attention", &Config::encoder_self},
+          {"layer_attention", &Config::encoder_self_layers, {.only_if_set = true}},
+          {"positions", &Config::positions},
+          NeverNull({"max_positions", &Config::max_positions}, 0),  // 0: a text may have any length
+          {"segments", &Config::segments},
+          {"heads", &Config::heads},
+          {"classes", Within(&Config::heads, &EncoderHeads::classes)},
+          NeverNull({"stddev", &Config::initial_stddev})};
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, bool EncoderHeads::*>> EncoderHeads::Names() {
+  using Heads = EncoderHeads;
+  return {{"pooler", &Heads::pooler},
+          {"sentence", &Heads::sentence},
+          {"multiple-choice", &Heads::multiple_choice},
+          {"masked-lm", &Heads::masked_lm},
+          {"span", &Heads::span}};
+}
 
 const FieldTable<Config>& BertFields() {
   static const FieldTable<Config> table = Joined(EncoderFields(), ModelConfigFields());
@@ -67,9 +58,9 @@ const FieldTable<Config>& BertFields() {
 const FieldTable<Config>& AlbertFields() {
   static const FieldTable<Config> table =
       Joined(EncoderFields(),
-             FieldTable<Config>{NeverNull(MakeField("embedding_size", &Config::embedding_size, {})),
-                                NeverNull(MakeField("layer_groups", &Config::layer_groups, {})),
-                                NeverNull(MakeField("inner_layers", &Config::inner_layers, {}))},
+             FieldTable<Config>{NeverNull({"embedding_size", &Config::embedding_size}),
+                                NeverNull({"layer_groups", &Config::layer_groups}),
+                                NeverNull({"inner_layers", &Config::inner_layers})},
              ModelConfigFields());
   return table;
 }

@@ -9,7 +9,7 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/attention/config_fields.h"
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 
@@ -89,10 +89,11 @@ std::unique_ptr<Decoder> Lm::MakeDecoder(const DecoderOptions& options) const {
 const FieldTable<ModelConfig>& LmFields() {
   using Config = ModelConfig;
   static const FieldTable<Config> table =
-      Joined<Config>({MakeField("layers", &Config::layers, {}), MakeField("context", &Config::context, {}),
-                      MakeObjectField("attention", &Config::decoder_self, AttentionConfigFields()),
-                      MakeAttentionListField("layer_attention", &Config::decoder_self_layers),
-                      MakeField("positions", &Config::positions, {})},
+      Joined<Config>({{"layers", &Config::layers},
+                      {"context", &Config::context},
+                      {"attention", &Config::decoder_self},
+                      {"layer_attention", &Config::decoder_self_layers, {.only_if_set = true}},
+                      {"positions", &Config::positions}},
                      ModelConfigFields());
   return table;
 }

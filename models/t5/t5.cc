@@ -8,7 +8,7 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/attention/config_fields.h"
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
@@ -75,15 +75,15 @@ ModelConfig BaseT5() {
 const FieldTable<ModelConfig>& T5Fields() {
   using Config = ModelConfig;
   static const FieldTable<Config> table =
-      Joined<Config>({MakeField("encoder_layers", &Config::layers, {}),
-                      NeverNull(MakeField("decoder_layers", &Config::decoder_layers, {})),
-                      MakeField("logit_scale", &Config::logit_scale, {.only_if_set = true}),
-                      MakeObjectField("encoder_self", &Config::encoder_self, AttentionConfigFields()),
-                      MakeObjectField("decoder_self", &Config::decoder_self, AttentionConfigFields()),
-                      MakeObjectField("encoder_decoder", &Config::encoder_decoder, AttentionConfigFields()),
-                      MakeAttentionListField("encoder_self_layers", &Config::encoder_self_layers),
-                      MakeAttentionListField("decoder_self_layers", &Config::decoder_self_layers),
-                      MakeAttentionListField("encoder_decoder_layers", &Config::encoder_decoder_layers)},
+      Joined<Config>({{"encoder_layers", &Config::layers},
+                      NeverNull({"decoder_layers", &Config::decoder_layers}),
+                      {"logit_scale", &Config::logit_scale, {.only_if_set = true}},
+                      {"encoder_self", &Config::encoder_self},
+                      {"decoder_self", &Config::decoder_self},
+                      {"encoder_decoder", &Config::encoder_decoder},
+                      {"encoder_self_layers", &Config::encoder_self_layers, {.only_if_set = true}},
+                      {"decoder_self_layers", &Config::decoder_self_layers, {.only_if_set = true}},
+                      {"encoder_decoder_layers", &Config::encoder_decoder_layers, {.only_if_set = true}}},
                      ModelConfigFields());
   return table;
 }

@@ -10,20 +10,6 @@
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
-namespace {
-
-struct TokenField {
-  const char* name;
-  int32_t SpecialTokens::*id;
-};
-constexpr TokenField kTokenFields[] = {
-    {"pad", &SpecialTokens::pad},         {"end", &SpecialTokens::end},
-    {"unknown", &SpecialTokens::unknown}, {"decoder_start", &SpecialTokens::decoder_start},
-    {"begin", &SpecialTokens::begin},     {"separator", &SpecialTokens::separator},
-    {"mask", &SpecialTokens::mask}};
-
-}  // namespace
-
 SpecialTokens WithMaskTokens(SpecialTokens tokens, int32_t first) {
   tokens.begin = first;
   tokens.separator = first + 1;
@@ -31,24 +17,24 @@ SpecialTokens WithMaskTokens(SpecialTokens tokens, int32_t first) {
   return tokens;
 }
 
-const FieldTable<SpecialTokens>& SpecialTokensFields() {
-  static const FieldTable<SpecialTokens> table = [] {
-    FieldTable<SpecialTokens> rows;
-    for (const TokenField& token : kTokenFields) {
-      rows.push_back(MakeField(token.name, token.id, {.range = {kNoToken, INT32_MAX}}));
-    }
-    return rows;
-  }();
+const FieldTable<SpecialTokens>& SpecialTokens::Fields() {
+  using T = SpecialTokens;
+  static const FieldOptions id = {.range = {kNoToken, INT32_MAX}};
+  static const FieldTable<T> table = {{"pad", &T::pad, id},         {"end", &T::end, id},
+                                      {"unknown", &T::unknown, id}, {"decoder_start", &T::decoder_start, id},
+                                      {"begin", &T::begin, id},     {"separator", &T::separator, id},
+                                      {"mask", &T::mask, id}};
   return table;
 }
 
 void CheckSpecialTokens(const SpecialTokens& tokens, int64_t vocabulary,
                         std::initializer_list<int32_t SpecialTokens::*> needed) {
-  for (const TokenField& field : kTokenFields) {
-    const int32_t id = tokens.*field.id;
-    const bool must_be_there = std::find(needed.begin(), needed.end(), field.id) != needed.end();
+  for (const Field<SpecialTokens>& field : SpecialTokens::Fields()) {
+    const int64_t id = field.get(tokens).AsInt();
+    const auto is_it = [&field](int32_t SpecialTokens::*member) { return MemberOf(member) == field.member; };
+    const bool must_be_there = std::any_of(needed.begin(), needed.end(), is_it);
     CROSSTALK_CHECK_FIELD((id >= 0 && id < vocabulary) || (id == kNoToken && !must_be_there),
-                          StrCat("tokens.", field.name), "id ", id, " is not in the vocabulary of ", vocabulary);
+                          StrCat("tokens.", field.key), "id ", id, " is not in the vocabulary of ", vocabulary);
   }
 }
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -33,6 +33,7 @@ struct SpecialTokens {
   int32_t separator = kNoToken;
   int32_t mask = kNoToken;
 
+  static const FieldTable<SpecialTokens>& Fields();
   friend bool operator==(const SpecialTokens&, const SpecialTokens&) = default;
 };
 
@@ -41,9 +42,6 @@ enum class MaskTokens { kNo, kYes };
 inline constexpr int32_t kMaskTokens = 3;
 // The same tokens with begin = first, separator = first + 1, mask = first + 2.
 SpecialTokens WithMaskTokens(SpecialTokens tokens, int32_t first);
-
-// {"pad": 0, …}: all of them.
-const FieldTable<SpecialTokens>& SpecialTokensFields();
 
 // Each id must be in a vocabulary of that size, or be kNoToken where it is not among those that are needed.
 // Error(kUsage) of the field "tokens.NAME".

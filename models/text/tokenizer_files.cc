@@ -355,8 +355,8 @@ std::string TokenizerDifference(const Tokenizer& expected, const Tokenizer& othe
     return StrCat("has ", other.num_sentinels(), " sentinels, not ", expected.num_sentinels());
   }
   if (other.special_tokens() != expected.special_tokens()) {
-    return StrCat("has the special tokens ", FieldsToJson(SpecialTokensFields(), other.special_tokens()).Dump(),
-                  ", not ", FieldsToJson(SpecialTokensFields(), expected.special_tokens()).Dump());
+    return StrCat("has the special tokens ", ToJson(other.special_tokens()).Dump(), ", not ",
+                  ToJson(expected.special_tokens()).Dump());
   }
   if (compared == Compared::kAll) {
     if (std::string difference = NameDifference(expected, other); !difference.empty()) return difference;

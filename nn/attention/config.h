@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -28,6 +31,7 @@ struct HeadMixing {
   bool P_Xw = false;  // dynamic, weights, from the query:  P_Xw[d_X, h, h_v]
   bool P_Mw = false;  // dynamic, weights, from the memory: P_Mw[d_M, h, h_v]
 
+  static std::vector<std::pair<std::string, bool HeadMixing::*>> Names();
   bool MixesLogits() const;   // one of them stands between h_k and h
   bool MixesWeights() const;  // and between h and h_v
   bool operator==(const HeadMixing&) const = default;
@@ -164,6 +168,8 @@ struct AttentionConfig {
   double dropout_rate = 0.0;  // of U, after P_w; in training only
   MixingInit mixing_init = MixingInit::kRandom;
   AttentionImplementation implementation = AttentionImplementation::kFused;
+
+  static const FieldTable<AttentionConfig>& Fields();
 
   bool MixesLogits() const;   // something stands between h_k and h
   bool MixesWeights() const;  // and between h and h_v

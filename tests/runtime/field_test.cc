@@ -35,17 +35,15 @@ struct Config {
 
 const FieldTable<Config>& Fields() {
   static const FieldTable<Config> table = [] {
-    const FieldTable<Part> inner = {
-        MakeField("depth", &Part::depth, {.placeholder = "N", .help = "Depth.", .range = {1, 8}})};
-    FieldTable<Config> all = {
-        MakeField("width", &Config::width, {.placeholder = "N", .help = "Width.", .range = AtLeast(1)}),
-        MakeField("rate", &Config::rate, {.placeholder = "X", .help = "Rate.", .range = {0, 1}}),
-        MakeField("loud", &Config::loud, {.help = "Loud.", .affects_result = AffectsResult::kNo}),
-        MakeField("name", &Config::name, {.placeholder = "TEXT", .help = "Name."}),
-        MakeField("size", &Config::size, {.help = "Size.", .choices = {"small", "large"}}),
-        MakeField("colour", &Config::colour, {.help = "Colour."}),
-        MakeField("shades", &Config::shades, {.placeholder = "LIST", .help = "Shades.", .range = {0, 9}}),
-        MakeField("scale", &Config::scale, {.placeholder = "X", .help = "Scale."})};
+    const FieldTable<Part> inner = {MakeField("depth", &Part::depth, "N", "Depth.", {.range = {1, 8}})};
+    FieldTable<Config> all = {MakeField("width", &Config::width, "N", "Width.", {.range = AtLeast(1)}),
+                              MakeField("rate", &Config::rate, "X", "Rate.", {.range = {0, 1}}),
+                              MakeField("loud", &Config::loud, "", "Loud.", {.affects_result = AffectsResult::kNo}),
+                              MakeField("name", &Config::name, "TEXT", "Name."),
+                              MakeField("size", &Config::size, "", "Size.", {.choices = {"small", "large"}}),
+                              MakeField("colour", &Config::colour, "", "Colour."),
+                              MakeField("shades", &Config::shades, "LIST", "Shades.", {.range = {0, 9}}),
+                              MakeField("scale", &Config::scale, "X", "Scale.")};
     for (Field<Config>& field : FieldsOfPart(inner, &Config::part)) all.push_back(field);
     return all;
   }();
@@ -92,7 +90,7 @@ TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {
 TEST(FieldTest, ARowAddedLaterReadsOlderFilesWithItsDefault) {
   FieldTable<Config> table = Fields();
   Json older = FieldsToJson(table, Config());
-  table.push_back(MakeField("extra", &Config::extra, {.placeholder = "N", .help = "Extra.", .may_be_missing = true}));
+  table.push_back(MakeField("extra", &Config::extra, "N", "Extra.", {.may_be_missing = true}));
   EXPECT_EQ(FieldsFromJson(table, older, "test").extra, 5);
   EXPECT_EQ(FieldsFromJson(table, older.Set("extra", 6), "test").extra, 6);
   table.back().options.may_be_missing = false;
@@ -101,7 +99,7 @@ TEST(FieldTest, ARowAddedLaterReadsOlderFilesWithItsDefault) {
 
 TEST(FieldTest, AFieldThatNobodyReadsMustBeAsTheDefaultsHaveIt) {
   FieldTable<Config> table = Fields();
-  table.push_back(MakeField("shade", &Config::shade, {.help = "Shade.", .read_by = {"colour", {"blue"}}}));
+  table.push_back(MakeField("shade", &Config::shade, "", "Shade.", {.read_by = {"colour", {"blue"}}}));
   Config config;
   CheckFieldsAreRead(table, config);
   config.shade = 3;
@@ -122,9 +120,8 @@ TEST(FieldTest, OfAChoiceThatIsNotMadeYetNothingIsSaid) {
     std::optional<Colour> colour;
     int64_t shade = 2;
   };
-  const FieldTable<Later> table = {
-      MakeField("colour", &Later::colour, {.help = "Colour."}),
-      MakeField("shade", &Later::shade, {.help = "Shade.", .read_by = {"colour", {"blue"}}})};
+  const FieldTable<Later> table = {MakeField("colour", &Later::colour, "", "Colour."),
+                                   MakeField("shade", &Later::shade, "", "Shade.", {.read_by = {"colour", {"blue"}}})};
   Later config = {.colour = std::nullopt, .shade = 3};
   CheckFieldsAreRead(table, config);
   config.colour = Colour::kRed;

@@ -65,9 +65,9 @@ TEST(RecordTest, ErrorsNameTheFileAndThePathOfTheField) {
       {R"({"format": 1, "step": 1, "measures": {"a": "b"}})",
        "run.json: measures.a: must be a number, but is a string"},
       {R"({"format": 1, "step": 1, "measures": {}, "bound": 1, "sessions": [{"host": "a"}]})",
-       "run.json: sessions.threads: is missing"},
+       "run.json: sessions[0].threads: is missing"},
       {R"({"format": 1, "step": 1, "measures": {}, "bound": 1, "sessions": [{"host": "a", "threads": 300}]})",
-       "run.json: sessions.threads: 300 is out of range"},
+       "run.json: sessions[0].threads: 300 is out of range"},
       {R"({"format": 1, "step": 1, "measures": {}, "bound": 1, "sessions": [], "more": 1})",
        "run.json: more: is not a key that is known here"},
       {R"({"format": 1, "step": 100, "measures": {}, "bound": 1, "sessions": []})",
@@ -100,8 +100,7 @@ TEST(RecordTest, MembersThatAreSpreadStandAmongTheOthers) {
     int64_t step = 1;
     std::map<std::string, double> measures = {{"a", 0.5}, {"b", std::numeric_limits<double>::quiet_NaN()}};
   };
-  const FieldTable<Event> table = {MakeField("step", &Event::step, {}),
-                                   MakeField("measures", &Event::measures, {.spread = true})};
+  const FieldTable<Event> table = {{"step", &Event::step}, {"measures", &Event::measures, {.spread = true}}};
   EXPECT_EQ(FieldsToJson(table, Event()).Dump(), R"({"step": 1, "a": 0.5, "b": null})");
 }
 

@@ -26,7 +26,7 @@ Field<Settings> MakeOption(const char* names, Place place, const char* placehold
   more.names = names;
   more.placeholder = placeholder;
   more.help = std::move(help);
-  return MakeFieldAt<Settings>(OptionKey(names), place, std::move(more));
+  return {OptionKey(names), place, std::move(more)};
 }
 template <typename Settings, typename Member>
 Field<Settings> MakeOption(const char* names, Member Settings::*member, const char* placeholder, std::string help,

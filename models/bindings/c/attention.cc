@@ -13,7 +13,7 @@
 #include "crosstalk/models/bindings/c/tensors.h"
 #include "crosstalk/models/model_config.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/nn/attention/config_fields.h"
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk::c {
@@ -96,9 +96,9 @@ ForwardContext PassOptions::context() const {
 
 const FieldTable<PassOptions>& PassFields() {
   using P = PassOptions;
-  static const FieldTable<P> table = {MakeField("training", &P::training, {}),
-                                      MakeField("seed", &P::seed, {.range = kSeedRange}),
-                                      MakeField("step", &P::step, {.range = {0, 4294967295.0}})};
+  static const FieldTable<P> table = {{"training", &P::training},
+                                      {"seed", &P::seed, {.range = kSeedRange}},
+                                      {"step", &P::step, {.range = {0, 4294967295.0}}}};
   return table;
 }
 
@@ -152,12 +152,12 @@ struct LayerStart {
 
 FieldTable<LayerOptions> LayerFields() {
   return Joined(FieldsOfPart(AttentionFields(), &LayerOptions::attention),
-                {MakeField("d_model", &LayerOptions::d_model, {.range = {1, 16'777'216}})});
+                {{"d_model", &LayerOptions::d_model, {.range = {1, 16'777'216}}}});
 }
 
 FieldTable<LayerStart> StartFields() {
-  return {MakeField("seed", &LayerStart::seed, {.range = kSeedRange}),
-          MakeField("dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}})};
+  return {{"seed", &LayerStart::seed, {.range = kSeedRange}},
+          {"dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}}}};
 }
 
 // What both forms say: the member of the layer, and the option that it follows from.
@@ -173,17 +173,17 @@ constexpr const char* kSaidTwice[][2] = {
 AttentionConfig ReadConfig(const Given& given, LayerStart* start) {
   *start = given.Over(StartFields(), *start);
   const LayerOptions options = given.Over(LayerFields());
-  AttentionConfig config = given.Over(AttentionConfigFields());
+  AttentionConfig config = given.Over(AttentionConfig::Fields());
   given.CheckAllRead();  // first: a misspelt key would otherwise be reported as a missing one
   for (const auto& [member, option] : kSaidTwice) {
     CROSSTALK_CHECK_FIELD(!given.Has(member) || !given.Has(option), member, "is there twice, also as ", option);
   }
   if (given.Has("d_model")) {
-    return given.Over(AttentionConfigFields(), MakeAttentionConfig(options.attention, options.d_model));
+    return given.Over(AttentionConfig::Fields(), MakeAttentionConfig(options.attention, options.d_model));
   }
   for (const Field<LayerOptions>& field : LayerFields()) {
     const auto is_it = [&](const auto& member) { return member.key == field.key; };
-    const bool of_both = std::any_of(AttentionConfigFields().begin(), AttentionConfigFields().end(), is_it);
+    const bool of_both = std::any_of(AttentionConfig::Fields().begin(), AttentionConfig::Fields().end(), is_it);
     CROSSTALK_CHECK_FIELD(of_both || !given.Has(field.key), field.key,
                           "needs d_model, the width of the model whose layer it describes");
   }
@@ -214,7 +214,7 @@ class AttentionObject : public Object {
                              {"dtype", crosstalk::Name(layer.dtype())},
                              {"implementation", crosstalk::Name(layer.implementation())},
                              {"parameters", layer.NumParameters()},
-                             {"configuration", FieldsToJson(AttentionConfigFields(), layer.config())}});
+                             {"configuration", ToJson(layer.config())}});
   }
   std::vector<NamedTensor> Parameters() const override { return ParametersOf(layer); }
 
@@ -237,8 +237,7 @@ struct ForwardOptions {
   bool weights = false;
 };
 FieldTable<ForwardOptions> ForwardFields() {
-  return Joined(FieldsOfPart(PassFields(), &ForwardOptions::pass),
-                {MakeField("weights", &ForwardOptions::weights, {})});
+  return Joined(FieldsOfPart(PassFields(), &ForwardOptions::pass), {{"weights", &ForwardOptions::weights}});
 }
 
 // The inputs of a call by name, each used once.

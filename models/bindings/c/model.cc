@@ -24,8 +24,9 @@ struct OpenOptions {
 };
 FieldTable<OpenOptions> OpenFields() {
   using O = OpenOptions;
-  return {MakeField("dtype", &O::dtype, {.choices = {"float32", "float64"}}), MakeField("precision", &O::precision, {}),
-          MakeField("implementation", &O::implementation, {})};
+  return {{"dtype", &O::dtype, {.choices = {"float32", "float64"}}},
+          {"precision", &O::precision},
+          {"implementation", &O::implementation}};
 }
 
 struct ModelForwardOptions {
@@ -34,8 +35,7 @@ struct ModelForwardOptions {
 };
 FieldTable<ModelForwardOptions> ModelForwardFields() {
   using O = ModelForwardOptions;
-  return Joined(FieldsOfPart(PassFields(), &O::pass),
-                {MakeField("detail", &O::detail, {.choices = {"results", "all"}})});
+  return Joined(FieldsOfPart(PassFields(), &O::pass), {{"detail", &O::detail, {.choices = {"results", "all"}}}});
 }
 
 std::shared_ptr<ModelObject> Open(const std::string& path, const OpenOptions& options) {
@@ -130,34 +130,29 @@ struct SearchSettings {
   }
 };
 
-template <typename Member>
-Field<SearchSettings> SearchField(const char* key, Member SearchOptions::*member, FieldOptions options = {}) {
-  return MakeFieldAt<SearchSettings>(
-      key, [member](SearchSettings& settings) -> Member& { return settings.search.*member; }, std::move(options));
-}
-
-template <typename Member>
-Field<SearchSettings> SamplingField(const char* key, Member SamplingOptions::*member) {
-  return MakeFieldAt<SearchSettings>(
-      key, [member](SearchSettings& settings) -> Member& { return settings.search.sampling.*member; }, {});
-}
-
 FieldTable<SearchSettings> TextFields() {
   using S = SearchSettings;
-  return {MakeField("max_length", &S::max_length, {}),
-          MakeField("temperature", &S::temperature, {}),
-          SamplingField("top_k", &SamplingOptions::top_k),
-          SamplingField("top_p", &SamplingOptions::top_p),
-          SearchField("seed", &SearchOptions::seed, {.range = kSeedRange}),
-          SearchField("beams", &SearchOptions::beams),
-          SearchField("length_penalty", &SearchOptions::length_penalty),
-          SearchField("length_normalisation", &SearchOptions::normalisation),
-          MakeField("early_stopping", &S::early_stopping, {})};
+  using O = SearchOptions;
+  return {{"max_length", &S::max_length}, {"temperature", &S::temperature},
+          {"top_k", [](S & s) -> auto& {return s.search.sampling.top_k;
+}
+}  // namespace
+, {"top_p", [](S& s) -> auto& {return s.search.sampling.top_p;
+}  // namespace crosstalk::c
+}
+, {"seed", Within(&S::search, &O::seed), {.range = kSeedRange}}, {"beams", Within(&S::search, &O::beams)},
+    {"length_penalty", Within(&S::search, &O::length_penalty)},
+    {"length_normalisation", Within(&S::search, &O::normalisation)}, {
+  "early_stopping", &S::early_stopping
+}
+}
+;
 }
 
 FieldTable<SearchSettings> RowFields() {
-  return Joined(TextFields(),
-                {SearchField("answers", &SearchOptions::answers), SearchField("batch", &SearchOptions::batch)});
+  using S = SearchSettings;
+  using O = SearchOptions;
+  return Joined(TextFields(), {{"answers", Within(&S::search, &O::answers)}, {"batch", Within(&S::search, &O::batch)}});
 }
 
 std::string TextFrom(const char* text, size_t length, const char* argument) {

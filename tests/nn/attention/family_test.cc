@@ -13,7 +13,7 @@
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
-#include "crosstalk/nn/attention/config_fields.h"
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
@@ -242,10 +242,10 @@ TEST_P(FamilyLayerTest, LaterPositionsChangeNothing) {
 }
 
 TEST_P(FamilyLayerTest, AFileHoldsTheConfiguration) {
-  const Json json = FieldsToJson(AttentionConfigFields(), config_);
+  const Json json = ToJson(config_);
   AttentionConfig read;
-  SetFields(AttentionConfigFields(), json, read);
-  EXPECT_EQ(FieldsToJson(AttentionConfigFields(), read), json);
+  SetFields(AttentionConfig::Fields(), json, read);
+  EXPECT_EQ(ToJson(read), json);
   EXPECT_EQ(ToString(read), ToString(config_));
   // A field that no row of the table names would be lost, and its tensors with it.
   for (const AttentionProjection& projection : kAttentionProjections) {

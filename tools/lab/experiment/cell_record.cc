@@ -71,7 +71,7 @@ FieldTable<PretrainingRecord> PretrainingRecord::Fields() {
           {"processors", &P::processors, {.affects_result = kNo}},
           {"curve_steps", &P::curve_steps, {.range = kMeasure}},
           {"curve", &P::curve, {.range = kMeasure}},
-          MakeObjectField("configuration", &P::config, TrainingFields()),
+          {"configuration", &P::config},
           {"joules", &P::joules, {.range = {0, kMostMeasure}, .affects_result = kNo, .only_if_set = true}}};
 }
 
