@@ -60,6 +60,10 @@ std::string CurrentKey(const std::string& key) {
 FieldTable<PretrainingRecord> PretrainingRecord::Fields() {
   using P = PretrainingRecord;
   constexpr AffectsResult kNo = AffectsResult::kNo;
+  Field<P> configuration("configuration", &P::config);
+  configuration.set = [](P& record, const Json& json) {
+    record.config = ReadPart(TrainingFields(), "configuration", json);
+  };
   return {{"values", &P::values, {.range = kMeasure}},
           {"step_seconds", &P::step_seconds, {.range = {0, 1e9}, .affects_result = kNo}},
           {"parameters", &P::parameters, {.range = {1, 1LL << 50}}},
@@ -71,7 +75,7 @@ FieldTable<PretrainingRecord> PretrainingRecord::Fields() {
           {"processors", &P::processors, {.affects_result = kNo}},
           {"curve_steps", &P::curve_steps, {.range = kMeasure}},
           {"curve", &P::curve, {.range = kMeasure}},
-          {"configuration", &P::config},
+          configuration,
           {"joules", &P::joules, {.range = {0, kMostMeasure}, .affects_result = kNo, .only_if_set = true}}};
 }
 
