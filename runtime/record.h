@@ -76,6 +76,7 @@ struct JsonForm<T> {
     FieldOptions options;
     for (const auto& [name, member] : T::Names()) options.choices.push_back(name);
     const auto names = JsonForm<std::set<std::string>>::Read(key, json, options);
+    CROSSTALK_CHECK_FIELD(names.size() == json.AsArray().size(), key, "has a name twice");
     for (const auto& [name, member] : T::Names()) read.*member = names.contains(name);
     return read;
   }

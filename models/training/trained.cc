@@ -82,10 +82,17 @@ Trained ReadOutline(const RunFolder& folder) {
 
 FoundCheckpoint Find(const RunFolder& folder, WhichCheckpoint which) {
   const CheckpointStore store(folder.CheckpointDirectory());
-  const bool by_default = which == WhichCheckpoint::kDefault && ObjectiveOf(ReadRunConfig(folder)).learns_tasks();
-  if (which != WhichCheckpoint::kBest && !by_default) return store.FindNewestGood();
+  if (which == WhichCheckpoint::kBest) return store.FindBest();
+  const FoundCheckpoint newest = store.FindNewestGood();
+  if (which == WhichCheckpoint::kNewest || !newest.checkpoint) return newest;
+  try {
+    if (!ObjectiveOf(ReadCheckpointConfig(*newest.checkpoint).training).learns_tasks()) return newest;
+  } catch (const Error&) {
+    if (KindOf(newest.checkpoint->path) != PathKind::kNothing) throw;
+    return Find(folder, which);  // a training that goes on has removed it
+  }
   const FoundCheckpoint best = store.FindBest();
-  return by_default && !best.checkpoint && !best.better ? store.FindNewestGood() : best;
+  return !best.checkpoint && !best.better ? newest : best;
 }
 
 }  // namespace
@@ -202,8 +209,8 @@ void CheckModelOf(const Trained& origin, const TrainingConfig& config, const Tok
                     tokenizer.FileContents() == before.FileContents();
   CROSSTALK_CHECK_FIELD(same, "tokenizer", config.data.tokenizer, " gives one of kind ", tokenizer.kind(), " with ",
                         tokenizer.vocab_size(), " ids, which is not the one that the weights of ", path,
-                        " are for, of kind ", before.kind(), " with ", before.vocab_size(),
-                        " ids; leave out tokenizer and vocabulary to take the origin's");
+                        " are for, of kind ", before.kind(), " with ", before.vocab_size(), " ids; leave out ",
+                        FieldName{"tokenizer"}, " and ", FieldName{"vocabulary"}, " to take the origin's");
   const FieldTable<TrainingConfig> fields = FixedFields();
   const std::vector<Message> differences = FieldDifferences(fields, config, origin.config);
   if (differences.empty()) return;

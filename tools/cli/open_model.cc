@@ -58,6 +58,10 @@ Trained OpenModel(const ModelToOpen& chosen, OpenOptions options) {
       !model.empty() || by_path,
       "MODEL or --run is missing: a run, a checkpoint, an imported model, or a published model's folder (or "
       "--checkpoint PATH)");
+  if (by_path && KindOf(chosen.checkpoint) == PathKind::kNothing) {
+    Fail(ErrorKind::kData, "--checkpoint ", Quoted(chosen.checkpoint),
+         ": there is no checkpoint there; last, best, or a checkpoint's path is expected");
+  }
   CROSSTALK_CHECK(model.empty() || !by_path || IsWithin(chosen.checkpoint, model), "--checkpoint ", chosen.checkpoint,
                   " is not of the run ", model, "; give one of the two");
   const RunFolder run(model);

@@ -178,7 +178,9 @@ AttentionConfig ReadConfig(const Given& given, LayerStart* start) {
   for (const auto& [member, option] : kSaidTwice) {
     CROSSTALK_CHECK_FIELD(!given.Has(member) || !given.Has(option), member, "is there twice, also as ", option);
   }
-  if (given.Has("d_model")) {
+  const bool in_short = given.Has("d_model");
+  if (in_short) {
+    CROSSTALK_CHECK_FIELD(given.Has("heads"), "heads", "is missing");
     return given.Over(AttentionConfig::Fields(), MakeAttentionConfig(options.attention, options.d_model));
   }
   for (const Field<LayerOptions>& field : LayerFields()) {
@@ -187,6 +189,7 @@ AttentionConfig ReadConfig(const Given& given, LayerStart* start) {
     CROSSTALK_CHECK_FIELD(of_both || !given.Has(field.key), field.key,
                           "needs d_model, the width of the model whose layer it describes");
   }
+  CROSSTALK_CHECK_FIELD(given.Has("d_X"), "d_X", "is missing; in short a layer has d_model and heads instead");
   return config;
 }
 

@@ -110,6 +110,18 @@ TEST_P(OpenModelTest, PredictAnswersTheSameByEachForm) {
              2, {"no head for the regression of sts-b"});
 }
 
+// What a checkpoint holds is protected by its checksums, and needs nothing of the run's file.
+TEST(OpenModelMistakesTest, ARunFileThatCannotBeReadKeepsNoCheckpointFromUse) {
+  const TempDir dir;
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run"})));
+  std::string text = ReadBytes(dir / "run/run.json");
+  const std::string member = "\"log_every\"";
+  ASSERT_NE(text.find(member), std::string::npos);
+  WriteBytes(dir / "run/run.json", text.replace(text.find(member), member.size(), "\"logs\""));
+  Succeeded(RunCommand({"eval", dir / "run"}));
+  Succeeded(RunCommand({"generate", dir / "run", "--text", "a ___", "--max-length", "2"}));
+}
+
 TEST(OpenModelMistakesTest, WhatIsMissingIsSaid) {
   const TempDir dir;
   std::filesystem::copy(ParityFolder("t5_relu_tied"), dir / "published");

@@ -119,6 +119,9 @@ TEST(CHandlesTest, AnErrorOfAConfigurationNamesItsField) {
   const char* const twice[][2] = {{R"({"heads": 2, "h": 2})", "h"},
                                   {R"({"d_model": 8, "heads": 2, "h_k": 4, "key_heads": 2})", "h_k"},
                                   {R"({"heads": 2})", "heads"},
+                                  {R"({"d_model": 8})", "heads"},
+                                  {R"({"h": 2})", "d_X"},
+                                  {R"({"d_X": 8, "d_M": 8, "d_Y": 8, "mixing": ["P_l", "P_l"]})", "mixing"},
                                   {R"({"d_X": 8, "d_M": 8, "d_Y": 8, "attention": "talking"})", "attention"}};
   for (const auto& [json, field] : twice) {
     EXPECT_EQ(ct_attention_create(json, &layer), CT_USAGE) << json;
