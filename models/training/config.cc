@@ -120,11 +120,10 @@ TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& sourc
   TrainingConfig config = FieldsFromJson(TrainingFields(), json, source);
   try {
     ResetUnusedFields(config);
-    const ResolvedConfig valid(config);
+    return *ResolvedConfig(config);
   } catch (const Error& error) {
     Fail(ErrorKind::kData, source, ": ", error.what());
   }
-  return config;
 }
 
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there) {

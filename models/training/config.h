@@ -124,8 +124,8 @@ class ResolvedConfig {
 
 // Keys are the table's, so that the result can be given to --config.
 Json ToJson(const TrainingConfig& config);
-// Error(kData) with `source` and the key for what is missing, unknown, of another type, out of range, or does not fit
-// the rest.
+// With its defaults filled in. Error(kData) with `source` and the key for what is missing, unknown, of another type,
+// out of range, or does not fit the rest.
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
 template <>
 struct JsonForm<TrainingConfig> {

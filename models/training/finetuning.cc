@@ -149,8 +149,8 @@ TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks,
     config.optimization.optimizer = OptimizerKind::kAdafactor;
     config.optimization.schedule = ScheduleKind::kConstant;
     config.optimization.frozen = "embedding";
-    const bool carries = origin.has_optimizer_state &&
-                         ResolvedConfig(origin.config)->optimization.optimizer == OptimizerKind::kAdafactor;
+    const bool carries =
+        origin.has_optimizer_state && origin.config.optimization.optimizer == OptimizerKind::kAdafactor;
     if (carries) config.optimization.optimizer_start = OptimizerStart::kCarried;
   }
   config.objective.input_length = InputLength(config, *types[0]);

@@ -292,7 +292,7 @@ TrainingSummary TrainingRun::Finish() {
     WriteSafetensors(folder_.ModelFile(), ParameterTensors(*state_.model));
     if (state_.data.tasks != nullptr && !answered_) {
       try {
-        WriteTaskResults(folder_.path(), *state_.data.tasks, {.stop = observer_.stop});
+        WriteTaskResults(folder_.path(), config_->optimization.steps, *state_.data.tasks, {.stop = observer_.stop});
         answered_ = true;
       } catch (const Interrupted&) {
         finished = false;

@@ -121,7 +121,7 @@ std::vector<std::string> WriteAnswers(const TaskResult& result, const std::vecto
   return paths;
 }
 
-void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const Observer& observer) {
+void WriteTaskResults(const std::string& run_folder, int64_t steps, const TaskSet& tasks, const Observer& observer) {
   const Trained best = OpenRun(run_folder, {.which = WhichCheckpoint::kBest});
   std::vector<TaskResult> results;
   for (const TaskData& task : tasks.tasks) {
@@ -137,8 +137,7 @@ void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const
       results.push_back(std::move(result));
     }
   }
-  Json scores =
-      Json::MakeObject({{"step", best.step}, {"steps", ReadRunConfig(RunFolder(run_folder)).optimization.steps}});
+  Json scores = Json::MakeObject({{"step", best.step}, {"steps", steps}});
   const Json measured = ScoresJson(results);
   scores.Set("score", measured.At("score")).Set("tasks", measured.At("tasks"));
   WriteFileAtomically(RunFolder(run_folder).ScoresFile(), scores.DumpPretty());

@@ -56,7 +56,8 @@ std::vector<std::string> WriteAnswers(const TaskResult& result, const std::vecto
 
 // All held-out and test rows of the tasks, answered by the model of the run's best checkpoint: the folder's predictions
 // and scores.json, which names that checkpoint's "step" and the "steps" of the run.
-void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const Observer& observer = {});
+void WriteTaskResults(const std::string& run_folder, int64_t steps, const TaskSet& tasks,
+                      const Observer& observer = {});
 // Whether they are there, of a run of so many steps: one that has gone on since has to answer again.
 bool HasTaskResults(const std::string& run_folder, int64_t steps);
 

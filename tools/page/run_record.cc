@@ -137,7 +137,7 @@ void ReadConfigurationOf(const RunFolder& folder, RunRecord& record) {
     lost = folder.HasRunFile() ? error.what() : "run.json is missing";
   }
   try {
-    record.config = *ResolvedConfig(ReadRunConfig(folder));
+    record.config = ReadRunConfig(folder);
     if (!lost.empty()) record.missing.push_back(lost);
   } catch (const Error& error) {
     record.missing.push_back(StrCat("the configuration is not known: ", lost.empty() ? error.what() : lost));

@@ -119,7 +119,7 @@ TEST(T5ConfigTest, ListsOfLayersAreInFilesWhereThereAreSomeAndFitTheirStack) {
     testing::ExpectError([&] { ReadModelConfig(forged, "config.json"); }, ErrorKind::kData, parts);
   };
   const Json layer = json.At("decoder_self_layers").AsArray()[0];
-  rejected(Json(3), {"decoder_self_layers", "must be a list"});
+  rejected(Json(3), {"decoder_self_layers", "must be an array"});
   rejected(Json::MakeArray({layer}), {"decoder_self_layers", "1 are not one for each of the 2 layers"});
   rejected(Json::MakeArray({layer, Json::MakeObject({{"h", 3}})}), {"decoder_self_layers[1]", "missing"});
   Json not_causal = layer;

@@ -95,7 +95,7 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
        "--init-from: " + Origin() + "/checkpoints/step-00000008 is of another model:\n  --d-model: 32 here, 16 there"},
       {{"--attention", "multihead"}, 2, "\n  --attention: \"multihead\" here, \"talking\" there"},
       {{"--tokenizer", "bytes"}, 2, "--tokenizer: bytes gives one of kind bytes with 359 ids, which is not the one"},
-      {{"--vocabulary", "340"}, 2, "leave out tokenizer and vocabulary to take the origin's"},
+      {{"--vocabulary", "340"}, 2, "leave out --tokenizer and --vocabulary to take the origin's"},
       {{"--frozen", "encodr"}, 2, "--frozen: there is no parameter \"encodr\""},
       {{"--frozen", "*"}, 2, "leaves nothing to train"},
   };
