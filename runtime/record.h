@@ -82,7 +82,7 @@ struct JsonForm<T> {
   }
 };
 
-// Of a record, or of a list or an std::optional of anything that has a form.
+// Writes a record, or a list or an std::optional of anything that has a form.
 template <typename T>
 requires(
     Record<T> || requires { JsonForm<T>::kList; } || requires { JsonForm<T>::kOptional; }) Json ToJson(const T& value) {

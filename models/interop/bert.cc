@@ -235,7 +235,7 @@ ModelConfig ReadAlbert(const PublishedConfig& config) {
   model.d_ff = 16384;
   model.layers = 12;
   model.embedding_size = config.Size("embedding_size", 128);
-  // Of releases that could share memory between layers; nobody published such a model.
+  // Releases that could share memory between layers had these; nobody published such a model.
   config.MustBe("num_memory_blocks", 0);
   config.MustBe("gap_size", 0);
   ReadEncoder(config, 64, 0.0, "gelu_new", &model);

@@ -96,8 +96,9 @@ TrainingConfig DescribeTraining(const Model& published) {
 }
 
 // Sentinels of a tokenizer that does not say them: Hugging Face's files do.
-int SentinelsOf(const PublishedFolder& folder, const TrainingConfig& config) {
-  return folder.format() == PublishedFormat::kMesh ? ObjectiveOf(config).tokenizer.sentinels : 0;
+int SentinelsOf(const PublishedFolder& folder, const ModelConfig& model) {
+  if (folder.format() != PublishedFormat::kMesh) return 0;
+  return FindObjective(FindModel(model.name).objectives[0]).tokenizer.sentinels;
 }
 
 std::unique_ptr<Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
@@ -175,7 +176,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
     tokenizer = OwnTokenizer(folder, published, &result.remarks);
   } else {
     if (options.tokenizer != kNoTokenizer) {
-      tokenizer = OpenTokenizer(options.tokenizer, SentinelsOf(folder, training), &result.remarks);
+      tokenizer = OpenTokenizer(options.tokenizer, SentinelsOf(folder, published.model->config()), &result.remarks);
       CheckTokenizer(*tokenizer, published.model->config(), folder);
     }
     // Its own files stay where they are those of the tokenizer, chosen among them.
@@ -200,15 +201,14 @@ std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, con
         StrCat(folder.path(), ": has no tokenizer; the model computes on ids, but reads and writes no text"));
     return nullptr;
   }
-  std::unique_ptr<Tokenizer> tokenizer =
-      OpenTokenizer(folder.path(), SentinelsOf(folder, DescribeTraining(model)), remarks);
+  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(folder.path(), SentinelsOf(folder, model.config()), remarks);
   CheckTokenizer(*tokenizer, model.config(), folder);
   return tokenizer;
 }
 
 namespace {
 
-// Of a checkpoint's folder; null where it is none of an import.
+// Reads them from a checkpoint's folder; null where that is not imported.
 std::shared_ptr<ImportedFiles> ReadImportedFiles(const std::string& checkpoint) {
   const auto path_of = [&](const std::string& name) { return checkpoint + "/" + name; };
   const std::string path = path_of(kRecordName);

@@ -65,7 +65,7 @@ struct Manifest {
   int64_t step = 0;
   std::optional<double> score;
   std::vector<ManifestFile> files;  // by name
-  // Of the manifest's own text with an empty string in its place, so that no bit of it can change unseen.
+  // The checksum of the manifest's own text with an empty string in this place: no bit of it can change unseen.
   std::string checksum = {};
 
   static FieldTable<Manifest> Fields() {

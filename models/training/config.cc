@@ -254,7 +254,8 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.norm_epsilon = origin.norm_epsilon;
   model.logit_scale = origin.logit_scale;
   model.initial_stddev = origin.initial_stddev;
-  model.heads = HeadsOf(config) == HeadsOf(before) ? origin.heads : HeadsOf(config);
+  const EncoderHeads heads = HeadsOf(config);
+  model.heads = heads == HeadsOf(before) ? origin.heads : heads;
   const bool drops_as_before = config.model.dropout_rate == before.model.dropout_rate;
   if (drops_as_before) model.dropout_rate = origin.dropout_rate;
   model = Completed(config, std::move(model));

@@ -157,6 +157,12 @@ TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks,
   return config;
 }
 
+std::vector<std::string> FieldsOfTheOrigin() {
+  std::vector<std::string> keys = {"tokenizer", "vocabulary"};
+  for (const Field<TrainingConfig>& field : FixedFields()) keys.push_back(field.key);
+  return keys;
+}
+
 void SetSteps(const FinetuningLength& length, const std::function<int64_t()>& count_examples, TrainingConfig* config) {
   if (config->optimization.steps == 0) config->optimization.steps = length.steps;
   if (config->optimization.steps == 0) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
@@ -44,6 +45,10 @@ struct FinetuningLength {
 // for the tasks named (docs/finetuning.md has the table). The steps are those of `length` once the examples are
 // counted. Error(kUsage) of the field "model" for one that learns no tasks, and as of ParseTasks.
 TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks, FinetuningLength* length);
+
+// The keys of the fields that a finetuning has from its origin, whatever else is given: of the tokenizer, and
+// FixedFields.
+std::vector<std::string> FieldsOfTheOrigin();
 
 // Sets steps, and the warm-up that is a share of them, where they are not said otherwise. The examples are counted only
 // for steps that follow from passes over them.

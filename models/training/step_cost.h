@@ -34,7 +34,7 @@ std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Mod
 // total_bytes is the peak of a real step on one thread to the byte, and a bound of it on more. Counts into the
 // process's MemoryStats, and resets their peak.
 StepCost EstimateStep(const ResolvedConfig& config, const ModelConfig& model);
-// Of a new model, with a tokenizer of that vocabulary.
+// The cost of a step of a new model, with a tokenizer of that vocabulary.
 inline StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   return EstimateStep(config, ConfigureModel(*config, vocabulary));
 }

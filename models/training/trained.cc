@@ -112,7 +112,7 @@ Trained OpenRun(const std::string& path, const OpenOptions& options) {
     const bool none = CheckpointStore(folder.CheckpointDirectory()).Steps().empty();
     if (!found.checkpoint && found.skipped.empty() && none && !finished) {
       Fail(ErrorKind::kData, path, ": has no checkpoint yet; its training saves them by checkpoint_every = ",
-           *ResolvedConfig(ReadRunConfig(folder))->run.checkpoint_every,
+           *ReadRunConfig(folder).run.checkpoint_every,
            ", at its end and where it is interrupted: wait for the first, or train with a smaller checkpoint_every");
     }
     if (!found.checkpoint) {

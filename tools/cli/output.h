@@ -99,7 +99,7 @@ template <typename T, typename Format>
 TableValue ValueOf(const std::optional<T>& value, const Format& format) {
   return value ? TableValue(*value, format(*value)) : TableValue();
 }
-// Of a member, or what else can be called with a row: a number, or none.
+// A column of a member of the row, or of what a function gives for it: a number, or none.
 template <typename Format, typename Member>
 auto Shown(Format format, Member member) {
   return [=](const auto& row) { return ValueOf(std::optional(std::invoke(member, row)), format); };

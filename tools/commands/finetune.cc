@@ -84,9 +84,8 @@ Trained OutlineOf(const FinetuneSettings& settings) {
 }
 
 // Fields that the origin decides, and fields that tasks do not read: of another value, each is an error.
-std::vector<std::string> FieldsOfTheOrigin() {
-  std::vector<std::string> keys = {"tokenizer", "vocabulary"};
-  for (const Field<TrainingConfig>& field : FixedFields()) keys.push_back(field.key);
+std::vector<std::string> FieldsNotOffered() {
+  std::vector<std::string> keys = FieldsOfTheOrigin();
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     const FieldReaders& readers = field.options.read_by;
     const bool of_objectives = std::string_view(readers.key) == "objective";
@@ -214,7 +213,7 @@ Command FinetuneCommand() {
         options.AddFields(FinetuneRunFields());
         AddRankOptions(options);
         options.AddThreads();
-        for (const std::string& key : FieldsOfTheOrigin()) options.Hide(key);
+        for (const std::string& key : FieldsNotOffered()) options.Hide(key);
         options.ShowFirst({"--from", "--task", "--task-data", "--epochs", "--steps", "--batch", "--learning-rate",
                            "--out", "--seeds", "--dry-run"});
         return [&options] { return WithRanks(options, [&](RankGroup* ranks) { return Finetune(options, ranks); }); };

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "crosstalk/models/tasks/task_set.h"
-#include "crosstalk/models/training/trained.h"
+#include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
@@ -136,8 +136,7 @@ Json FieldsIn(const std::string& folder, const Json& said) {
 
 // Fields that a finetuning inherits from the pretraining.
 void CheckFieldsOfFinetuning(const Json& fields) {
-  std::vector<std::string> taken = {"tokenizer", "vocabulary"};
-  for (const Field<TrainingConfig>& field : FixedFields()) taken.push_back(field.key);
+  const std::vector<std::string> taken = FieldsOfTheOrigin();
   for (const auto& [name, value] : fields.AsObject()) {
     CROSSTALK_CHECK(std::find(taken.begin(), taken.end(), name) == taken.end(), Quoted(name),
                     " is that of the pretraining, whose model is finetuned");
