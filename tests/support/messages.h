@@ -1,6 +1,7 @@
-// What is said: by an Error that a call throws, and whether a text says it.
+// The words of an error: of one call, and of a table of bad inputs.
 #pragma once
 
+#include <functional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -39,6 +40,31 @@ void ExpectError(const F& f, ErrorKind kind, const std::vector<std::string>& say
     if (Contains(message, part)) continue;
     ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << "said nothing of: " << part << "\n" << message;
   }
+}
+
+// A row of a table of bad inputs: a name that is unique in its table, the input, and words that its error must have.
+template <typename Input>
+struct Refusal {
+  std::string name;
+  Input input;
+  std::vector<std::string> words;
+};
+
+// `read(input)` throws an Error of `kind` with the words of its row, for every row. A failure names its row.
+template <typename Input, typename Read>
+void ExpectRefused(const std::vector<Refusal<Input>>& rows, const Read& read, ErrorKind kind = ErrorKind::kUsage,
+                   std::source_location where = std::source_location::current()) {
+  for (const Refusal<Input>& row : rows) {
+    SCOPED_TRACE(row.name);
+    ExpectError([&] { read(row.input); }, kind, row.words, where);
+  }
+}
+
+// As above, with calls for inputs: {"a rank too many", [] { … }, {"rank"}}.
+inline void ExpectRefused(const std::vector<Refusal<std::function<void()>>>& rows, ErrorKind kind = ErrorKind::kUsage,
+                          std::source_location where = std::source_location::current()) {
+  ExpectRefused(
+      rows, [](const std::function<void()>& call) { call(); }, kind, where);
 }
 
 }  // namespace crosstalk::testing
