@@ -39,7 +39,7 @@ class Gradients {
   // storage.
   void Add(int i, Tensor gradient);
   // The gradient of input `i` so far, where the op may add to its elements itself: contiguous, shared with nothing.
-  // Null where there is none yet, or it is shared: then Add.
+  // Null if there is none yet, or it is shared: then Add.
   Tensor* Accumulator(int i);
 
  private:
@@ -114,7 +114,7 @@ struct AxisSplit {
   int64_t outer = 1, size = 1, inner = 1;
 };
 
-// `dim` may count from the end; a usage error that names `op` where there is no such dimension.
+// `dim` may count from the end; a usage error that names `op` if there is no such dimension.
 inline AxisSplit SplitAt(const char* op, const Shape& shape, int dim) {
   AxisSplit split;
   split.axis = dim < 0 ? dim + shape.rank() : dim;

@@ -67,7 +67,7 @@ ConstRows RowsOf(const Tensor& x) {
   if (x.dtype() == DType::kBFloat16) return {x.data<uint16_t>(), x.strides()[1], x.strides()[0]};
   return {x.data<float>(), x.strides()[1], x.strides()[0]};
 }
-// Of a contiguous tensor.
+// The rows of a contiguous tensor.
 Rows WritableRowsOf(const Tensor& x) {
   if (!x.defined()) return {};
   return {x.data<float>(), x.rank() < 3 ? 0 : x.strides()[1]};
@@ -87,7 +87,7 @@ kernels::AttentionCall KernelCall(const TensorCall& call) {
   return in;
 }
 
-// Of J = Q·K, each convolution and mixing of logits and of weights, and O = U·V.
+// Counts the multiplications of J = Q·K, of each convolution and mixing of logits and of weights, and of O = U·V.
 int64_t EquationMultiplications(const AttentionShape& s) {
   // of a query and a memory position
   int64_t of_a_pair = SaturatingSum(SaturatingProduct(s.h_k, s.d_k), SaturatingProduct(s.h_v, s.d_v));
@@ -136,7 +136,7 @@ Tensor Workspace(size_t bytes) {
 // `operands`: which each input on the tape is.
 void Backpropagate(const TensorCall& call, const Results& results, const std::vector<AttentionOperand>& operands,
                    const Tensor& dO, Gradients& gradients) {
-  // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
+  // The kernel writes dQ, dK and dV whether or not they are wanted; the others only if there is room for them.
   std::vector<Tensor> d(operands.size());
   kernels::AttentionGradients out;
   for (size_t i = 0; i < operands.size(); ++i) {

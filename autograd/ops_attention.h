@@ -1,5 +1,5 @@
 // The fused attention (kernels/attention) as one differentiable operation: from projected queries, keys and values to
-// O, with every mixing of heads, keeping nothing of size n·m but L where it is no larger than Q. float only; the
+// O, with every mixing of heads, keeping nothing of size n·m but L if it is no larger than Q. float only; the
 // composed form in nn/ is its reference.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Of `shape` the caller sets kv_heads and causality; the operands and the scopes say the rest.
+// The caller sets kv_heads and causality of `shape`; the operands and the scopes say the rest.
 using AttentionCall = kernels::AttentionCallOf<Variable, Tensor, Tensor>;
 
 // The whole shape, of defined operands and masks; a usage error names the dimension or the type that does not fit. The

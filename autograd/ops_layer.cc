@@ -160,7 +160,7 @@ void CheckParameter(const char* name, const char* parameter, const Variable& val
                   " does not fit x[…, d] = ", x.shape());
 }
 
-// A gradient's tensor where it is needed, else undefined.
+// A gradient's tensor if it is needed, else undefined.
 Tensor ResultIf(bool needed, const Shape& shape, DType dtype) {
   return needed ? Tensor::Empty(shape, dtype) : Tensor();
 }

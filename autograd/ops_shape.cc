@@ -137,7 +137,7 @@ Variable Embedding(const Variable& table, const Tensor& ids, std::optional<int32
   return MakeOp("embedding", y, {table},
                 [targets, rows, cols, table_shape = table.shape()](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
-                  // A table is large, and few of its rows are looked up: only those are touched where there is a sum.
+                  // A table is large, and few of its rows are looked up: only those are touched if there is a sum.
                   Tensor* const sum = gradients.Accumulator(0);
                   const Tensor dtable = sum != nullptr ? *sum : Tensor::Zeros(table_shape, dy.dtype());
                   Launch("embedding", dy.dtype(), [&](auto zero) {
@@ -314,7 +314,7 @@ Variable Softmax(const Variable& x, int dim) {
       });
 }
 
-// Of x less its maximum: of a large x, log-sum-exp has no digits left for the logarithm.
+// Subtracts the maximum first: the log-sum-exp of a large x has no digits left for the logarithm.
 Variable LogSoftmax(const Variable& x, int dim) {
   SplitAt("log_softmax", x.shape(), dim);
   const Variable shifted = Sub(x, Variable(math::Max(x.value(), {dim}, KeepDims::kYes)));

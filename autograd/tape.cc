@@ -167,7 +167,7 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       }
     }
   } catch (...) {
-    // Of the node that failed: what it has already given to inputs that were not reached yet.
+    // Drops what the node that failed has already given to inputs that were not reached yet.
     for (const std::shared_ptr<Node>& input : node->inputs) {
       if (input && !input->leaf) input->gradient = Tensor();
     }

@@ -50,7 +50,7 @@ namespace internal {
 struct Node {
   uint64_t sequence = 0;  // order of creation; inputs are older than the node
   const char* name = "leaf";
-  // Of the context that it was made in: the same hold when its gradients are computed.
+  // The layer and precision of the context that it was made in: its gradients are computed under the same.
   std::shared_ptr<const std::string> layer;
   Precision precision = Precision::kFloat32;
   SumOrder sum_order = SumOrder::kFastest;
@@ -68,14 +68,14 @@ struct Node {
 
 // An empty one. Destroying it takes neither stack nor memory, however long its chain.
 std::shared_ptr<Node> NewNode();
-// Of a leaf whose value has this shape and type.
+// Makes a leaf whose value has this shape and type.
 std::shared_ptr<Node> NewLeaf(const Shape& shape, DType dtype);
 
 // gradient += contribution, in place only where no other tensor sees the elements.
 void Accumulate(Tensor& gradient, Tensor contribution);
 
 // The walk itself, from `root`. Non-leaf nodes older than `oldest` are not part of this tape: an error that says so
-// (Recompute's function captured a result from outside). `done`, where there is one, is told of leaves as Backward
+// (Recompute's function captured a result from outside). `done`, if there is one, is told of leaves as Backward
 // says.
 using LeafDone = std::function<void(Node& leaf)>;
 void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest, const LeafDone& done = {});
@@ -124,7 +124,7 @@ class LeafGradients {
   // Those of `leaves` that require no gradient have none here either.
   explicit LeafGradients(std::span<const Variable> leaves);
 
-  // Of leaf `i`, which has none then. Undefined: no Backward has reached it.
+  // Takes the gradient away from leaf `i`. Undefined if no Backward has reached it.
   Tensor Take(size_t i);
 
   // A leaf's node here, or the given one; the tape's to call.

@@ -30,7 +30,7 @@ class Variable {
   DType dtype() const { return value().dtype(); }
   bool requires_grad() const;
   bool is_leaf() const;
-  // Of a leaf, in all its copies, for what is computed from now on; a gradient that it has is dropped.
+  // Sets it for a leaf, in all its copies, for what is computed from now on; drops a gradient that it has.
   void SetRequiresGrad(RequiresGrad requires_grad) const;
 
   // A leaf's accumulated gradient; undefined until a Backward has reached it.

@@ -33,9 +33,9 @@ Tensor InputIds(const Batch& inputs, const char* name, int rank, const IdRange& 
 Tensor RequiredInputIds(const Batch& inputs, int rank, int64_t vocabulary);
 // The same as InputIds for labels: each a class below `classes`, or kIgnoredLabel.
 Tensor InputLabels(const Batch& inputs, const char* name, int rank, int64_t classes);
-// bool of the same shape, which must be `shape`; undefined where there is none.
+// bool of the same shape, which must be `shape`; undefined if there is none.
 Tensor InputMask(const Batch& inputs, const char* name, const Shape& shape);
-// The same, all true where there is none: padding is attended to then, as in the published code.
+// The same, all true if there is none: padding is attended to then, as in the published code.
 Tensor InputMaskOrAll(const Batch& inputs, const char* name, const Shape& shape);
 // Every input must be one of these.
 void CheckInputNames(const Batch& inputs, const std::vector<std::string>& known);
@@ -60,14 +60,14 @@ struct InspectedText {
   // Three underscores are a blank: a sentinel to a T5, [MASK] to a BERT, themselves to a language model.
   std::string text;
   std::optional<std::string> second;  // of a BERT or an ALBERT: its second segment
-  // Of a T5, what its decoder is to write; each blank is the next sentinel. Else what the model itself writes,
+  // For a T5, what its decoder is to write; each blank is the next sentinel. Else what the model itself writes,
   // taking the likeliest token each time.
   std::optional<std::string> target;
   int64_t max_tokens = 64;  // that the model may read, and of its own writing
 };
 
 // One row: input_ids, and where the model has them decoder_input_ids or token_type_ids. Error(kUsage) of the field
-// text, second or target for what the model has no use for or cannot take, and where there are more than max_tokens.
+// text, second or target for what the model has no use for or cannot take, and if there are more than max_tokens.
 Batch ReadText(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text);
 
 }  // namespace crosstalk

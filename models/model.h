@@ -58,7 +58,7 @@ enum class OutputDetail {
   kAll,  // also what each layer computes: hidden states, attention weights
 };
 
-// Of a head that the model lacks undefined.
+// The logits of each head. Undefined for a head that the model lacks.
 struct HeadLogits {
   Variable classes;  // [b, classes]
   Variable choice;   // [b]
@@ -168,7 +168,7 @@ struct Recipe {
       {};  // of an optimizer that has it; none: its own
   double clip = 0;
   double z_loss = 1e-4;
-  // Of masked language modelling.
+  // For masked language modelling.
   std::optional<Masking> masking = {};
   std::optional<SentenceTask> sentence_task = {};
 };

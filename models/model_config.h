@@ -96,7 +96,7 @@ struct ModelConfig {
   double norm_epsilon = 1e-6;
   LogitScale logit_scale = LogitScale::kIfTied;  // t5
 
-  // The layers of attention that follow: of the encoder and of the decoder, where there are these, and between them,
+  // The layers of attention that follow: of the encoder and of the decoder, if there are these, and between them,
   // with queries from the decoder; and in the lists of each block its own, where they differ.
   AttentionConfig encoder_self, decoder_self, encoder_decoder;
   std::vector<AttentionConfig> encoder_self_layers, decoder_self_layers, encoder_decoder_layers;

@@ -50,7 +50,7 @@ struct InitialValues {
 class Initializer {
  public:
   explicit Initializer(uint64_t seed, DType dtype = DType::kFloat32, std::string path = "");
-  // Values that are stored under the parameters' paths; where none are, the initial ones of the seed.
+  // Values that are stored under the parameters' paths; if none are, the initial ones of the seed.
   explicit Initializer(std::shared_ptr<StoredParameters> stored, DType dtype = DType::kFloat32, uint64_t seed = 0);
 
   // The same for a child: At("encoder").At("block_0").path() == "encoder.block_0".

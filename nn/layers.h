@@ -31,7 +31,7 @@ class Linear : public Module {
   Variable weight_, bias_;
 };
 
-// x[…, d_in]·weight[d_in, d_out] (+ bias[d_out], where it is defined) as one matrix product over all leading
+// x[…, d_in]·weight[d_in, d_out] (+ bias[d_out], if it is defined) as one matrix product over all leading
 // dimensions.
 Variable ApplyWeight(const Variable& x, const Variable& weight, const Variable& bias = {});
 
@@ -93,7 +93,7 @@ class LearnedPositions : public Module {
   LearnedPositions(int64_t max_length, int64_t d, double stddev, const Initializer& init);
   LearnedPositions(int64_t max_length, int64_t d, const InitialValues& values, const Initializer& init);
 
-  // Of positions first … first + n - 1: [n, d]. A usage error beyond max_length.
+  // The embeddings of positions first … first + n - 1: [n, d]. A usage error beyond max_length.
   Variable Forward(int64_t n, int64_t first = 0) const;
 
  private:
@@ -195,7 +195,7 @@ class Classifier : public Module {
   Classifier(ClassifierKind kind, int64_t classes, const Child<EmbeddingLayer>& embedding, const ClassifierForm& form,
              const Initializer& init);
 
-  // Of a tied table there is a copy then: look-ups read it unrounded.
+  // Copies a tied table first: look-ups read it unrounded.
   void RoundWeights() override;
 
   // hidden[…, d] → logits[…, classes].

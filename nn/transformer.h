@@ -54,7 +54,7 @@ struct TransformerConfig {
   // Blocks of a group, one after the other: each layer is so many (ALBERT's inner_group_num).
   int64_t inner_layers = 1;
   AttentionConfig self_attention;  // kCausal makes the relative bias unidirectional
-  // Of each block its own, where they differ; of as many heads h where there is a relative bias.
+  // Each block's own layer if they differ; all have as many heads h if there is a relative bias.
   std::vector<AttentionConfig> block_attention;
   std::optional<AttentionConfig> cross_attention;      // over another stack's output; without position bias
   std::vector<AttentionConfig> block_cross_attention;  // of each block its own, where they differ

@@ -289,7 +289,7 @@ std::vector<std::string> ListDirectory(const std::string& path) {
 void CheckNewDirectory(const std::string& path) {
   const PathKind kind = KindOf(path);
   if (kind == PathKind::kNothing || (kind == PathKind::kDirectory && ListDirectory(path).empty())) {
-    // Its parents are made where they are missing.
+    // Its parents are made if they are missing.
     std::string parent = ParentOf(WithoutTrailingSlash(path));
     while (KindOf(parent) == PathKind::kNothing && parent != ParentOf(parent)) parent = ParentOf(parent);
     if (RetryInterrupted([&] { return access((parent + "/.").c_str(), W_OK | X_OK); }) == 0) return;

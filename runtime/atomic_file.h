@@ -47,7 +47,7 @@ class FileReader {
   uint64_t size_;
 };
 
-// The whole file. Error(kData) also where it is longer than `max_bytes`, before anything is allocated.
+// The whole file. Error(kData) also if it is longer than `max_bytes`, before anything is allocated.
 std::string ReadFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
 // Writes a new file front to back, and counts and checksums the bytes. Not buffered: give it large pieces.
@@ -82,7 +82,7 @@ class FileWriter {
 class TemporaryPlace {
  public:
   enum class Kind { kFile, kDirectory };
-  // Messages call it `shown_path`; its own path where that is empty.
+  // Messages call it `shown_path`; its own path if that is empty.
   TemporaryPlace(const std::string& path, Kind kind, const std::string& shown_path = "");
   // Removes it, unless it has been moved to its place.
   ~TemporaryPlace();
@@ -130,7 +130,7 @@ inline bool Exists(const std::string& path) { return KindOf(path) != PathKind::k
 
 // Creates a directory in one that is there. False if something has that name already: of several callers one gets true.
 bool CreateDirectory(const std::string& path);
-// Creates the directory and its parents where they are missing.
+// Creates the directory and its parents if they are missing.
 void CreateDirectories(const std::string& path);
 
 // Removes a file or a whole directory; nothing there is no error. Symbolic links are removed, not followed.
@@ -150,7 +150,7 @@ void CheckNewDirectory(const std::string& path);
 // Commit the destructor removes what was written.
 class DirectoryTransaction {
  public:
-  // Creates the parents of `path` where they are missing, and an empty temporary directory beside it.
+  // Creates the parents of `path` if they are missing, and an empty temporary directory beside it.
   DirectoryTransaction(std::string path, OldDirectory old);
 
   const std::string& path() const { return path_; }

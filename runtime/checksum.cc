@@ -69,7 +69,7 @@ namespace {
 
 using CrcTable = std::array<uint32_t, 256>;
 
-// Of a polynomial with its bits reversed: bit 0 is the coefficient of x³¹.
+// The table of a polynomial with its bits reversed: bit 0 is the coefficient of x³¹.
 constexpr CrcTable MakeTable(uint32_t polynomial) {
   CrcTable table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

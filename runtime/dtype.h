@@ -14,7 +14,7 @@ enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBool, kBFloat1
 
 // Bytes per element. kBool takes one byte, 0 or 1.
 size_t SizeOf(DType dtype);
-// Of so many elements.
+// The bytes of so many elements.
 inline int64_t BytesOf(int64_t elements, DType dtype) { return elements * static_cast<int64_t>(SizeOf(dtype)); }
 
 // "float32", "float64", "int32", "int64", "bool", "bfloat16".

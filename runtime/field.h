@@ -176,7 +176,7 @@ template <typename Config>
 bool IsKeyOf(const Field<Config>& field, std::string_view key) {
   return key == field.key || (*field.options.former_key != '\0' && key == field.options.former_key);
 }
-// Its value in an object of JSON; null where it has none. Error(kUsage) of the field where it has two.
+// Its value in an object of JSON; null if it has none. Error(kUsage) of the field where it has two.
 template <typename Config>
 const Json* FindValue(const Field<Config>& field, const Json& json) {
   const Json* found = nullptr;
@@ -280,7 +280,7 @@ void CheckFields(const FieldTable<Config>& table, const Config& config) {
   }
 }
 
-// Whether what the field's `read_by` names reads it. Where that has no value yet, it may.
+// Whether what the field's `read_by` names reads it. If that has no value yet, it may.
 template <typename Config>
 bool IsRead(const FieldTable<Config>& table, const Config& config, const Field<Config>& field) {
   const FieldReaders& readers = field.options.read_by;

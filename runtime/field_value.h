@@ -55,13 +55,13 @@ struct FieldOptions {
   FieldReaders read_by = {};
   // Set for a row that is added to a table of which files exist: they are read with its default.
   bool may_be_missing = false;
-  // Set for a row that few configurations need: files leave it out where it has its default, and are read with that.
+  // Set for a row that few configurations need: files leave it out if it has its default, and are read with that.
   bool only_if_set = false;
   // Set for texts that may have a NUL in them: no path, and nothing that C reads as a text.
   bool may_have_nul = false;
   // Set for named values that are written as members of the whole, under their own names.
   bool spread = false;
-  // Set for a text, or a list of texts, that is a path, except where it is one of `not_paths`: a file of options means
+  // Set for a text, or a list of texts, that is a path, except if it is one of `not_paths`: a file of options means
   // it from its own folder (ValueIn).
   bool is_path = false;
   std::vector<std::string> not_paths = {};
@@ -70,7 +70,7 @@ struct FieldOptions {
   // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
   // its place, and if it is a list is given once or more.
   const char* names = "";
-  bool required = false;  // an error on a command line and in its configuration file where it is missing
+  bool required = false;  // an error on a command line and in its configuration file if it is missing
 };
 
 namespace internal {
@@ -119,7 +119,7 @@ struct JsonForm {
       return Json(value);
     }
   }
-  // Error(kUsage) of the field `key` where it is none, or is not as the options have it.
+  // Error(kUsage) of the field `key` if it is none, or is not as the options have it.
   static T Read(const std::string& key, const Json& json, const FieldOptions& options) {
     internal::CheckType(key, json, kType);
     if constexpr (NamedEnum<T>) {

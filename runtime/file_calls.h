@@ -22,7 +22,7 @@ auto RetryInterrupted(const Call& call) {
   }
 }
 
-// open(2), with O_CLOEXEC. The descriptor is 3 or more; -1 with errno where there is none.
+// open(2), with O_CLOEXEC. The descriptor is 3 or more; -1 with errno if there is none.
 int OpenFile(const std::string& path, int flags, mode_t mode = 0666);
 
 // All of the bytes from where the descriptor stands. False with errno if some could not be written.
@@ -31,7 +31,7 @@ bool WriteAll(int descriptor, const void* data, size_t size);
 // Appends the names in a directory to `names`, without "." and ".."; `flags` are more of OpenFile's. 0, or the errno.
 int NamesIn(const std::string& directory, int flags, std::vector<std::string>* names);
 
-// Removes a file, or a directory with all that is in it; symbolic links are not followed. 0, also where there is
+// Removes a file, or a directory with all that is in it; symbolic links are not followed. 0, also if there is
 // nothing; else the errno of the first thing that stays.
 int RemoveTree(const std::string& path);
 

@@ -77,7 +77,7 @@ class Json {
   const Array& AsArray() const;
   const Object& AsObject() const;
 
-  // Objects. Find is null where there is no such key; At is Error(kData) naming it. Set replaces the value where it
+  // Objects. Find is null if there is no such key; At is Error(kData) naming it. Set replaces the value where it
   // stands or appends; it returns *this. Both take a null value for an empty object.
   const Json* Find(std::string_view key) const;
   const Json& At(std::string_view key) const;

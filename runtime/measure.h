@@ -110,7 +110,7 @@ class EnergyMeter {
   // `folder`: where the counters are.
   explicit EnergyMeter(const std::string& folder = "/sys/class/powercap");
 
-  // Joules since the last call, or since the meter was made; none where there is no counter, or one cannot be read. A
+  // Joules since the last call, or since the meter was made; none if there is no counter, or one cannot be read. A
   // counter wraps around after some hundred kilojoules: at 100 W each half an hour, and no more than once between two
   // calls is seen.
   std::optional<double> Joules();

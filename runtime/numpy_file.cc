@@ -147,7 +147,7 @@ ElementType TypeOf(const std::string& dtype, const std::string& where) {
 // An array's file or member, read to its end.
 class ArrayReader {
  public:
-  // Of `size` bytes. `where` names it.
+  // Reads an array of `size` bytes. `where` names it.
   ArrayReader(PackedReader& bytes, uint64_t size, std::string where)
       : bytes_(bytes), left_(size), where_(std::move(where)) {}
 

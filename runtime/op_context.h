@@ -39,7 +39,7 @@ struct OpContext {
   // Where leaves have gradients apart from their own (autograd/tape.h). Null: nowhere.
   const LeafGradients* leaf_gradients = nullptr;
 
-  // Of products of float tensors: those of MatMul, Einsum, LinearCrossEntropy and the fused attention. Products of
+  // The precision of products of float tensors: MatMul, Einsum, LinearCrossEntropy and the fused attention. Products of
   // double tensors are not rounded. A model sets it for itself (Model::SetPrecision).
   Precision precision = Precision::kFloat32;
   // Decoding asks for kBatchInvariant, so that an answer does not depend on what else is in its batch.

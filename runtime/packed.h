@@ -55,7 +55,7 @@ class PackedReader {
   std::unique_ptr<Inflater> inflater_;
 };
 
-// The whole file, unpacked where it is gzip. Error(kData) as above, and where it is longer than `max_bytes`.
+// The whole file, unpacked if it is gzip. Error(kData) as above, and if it is longer than `max_bytes`.
 std::string ReadUnpacked(const std::string& path, uint64_t max_bytes);
 
 // A path without ".gz": what its end says of what is in it.

@@ -14,7 +14,7 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 // The processors that this process may use: those of its affinity mask, or the quota of its control groups, rounded up,
-// where that is less.
+// if that is less.
 int AvailableProcessors();
 
 // The number of threads that ParallelFor uses, counting the caller: all processors available to this process unless
@@ -33,7 +33,7 @@ enum class TileOrder { kInOrder, kLocal };
 
 // Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. A thread runs a tile to its end. An
 // exception in a body is rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested
-// call runs on the calling thread alone. `most_threads`: where there is working memory for so many only.
+// call runs on the calling thread alone. `most_threads`: if there is working memory for so many only.
 void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, TileOrder order = TileOrder::kInOrder,
                  int most_threads = std::numeric_limits<int>::max());
 

@@ -100,7 +100,7 @@ std::optional<double> NumberOf(std::string_view text) {
   return positive ? std::optional(static_cast<double>(number)) : std::nullopt;
 }
 
-// Of one group's folder.
+// The quota in one group's folder.
 std::optional<double> QuotaIn(GroupVersion version, const std::string& folder) {
   std::optional<double> time, period;
   if (version == GroupVersion::kTwo) {

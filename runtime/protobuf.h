@@ -24,9 +24,9 @@ std::string FloatField(uint64_t number, float value);
 std::string Fixed32Field(uint64_t number, uint32_t value);
 std::string BytesField(uint64_t number, std::string_view bytes);
 
-// Takes a varint of at most 64 bits off the front of `rest`; nothing where it is cut off or longer.
+// Takes a varint of at most 64 bits off the front of `rest`; nothing if it is cut off or longer.
 std::optional<uint64_t> TakeVarint(std::string_view* rest);
-// Of bytes that are there.
+// The caller has checked that the bytes exist.
 uint64_t ReadLittleEndian(std::string_view bytes);
 
 // Reads the fields of one message. Groups (wire types 3 and 4), which are obsolete, are refused.

@@ -27,7 +27,7 @@ struct TensorFile {
   std::vector<NamedTensor> tensors;             // ordered by name
   std::map<std::string, std::string> metadata;  // the file's __metadata__
 
-  // Null where there is no tensor of that name.
+  // Null if there is no tensor of that name.
   const Tensor* Find(std::string_view name) const;
   // Error(kData) naming the file and the tensor.
   const Tensor& At(std::string_view name) const;

@@ -10,7 +10,7 @@
 namespace crosstalk {
 namespace {
 
-// Of any type: their bytes are far from overflow.
+// The most elements of any type: their bytes are far from overflow.
 constexpr int64_t kMostElements = std::numeric_limits<int64_t>::max() / 16;
 
 }  // namespace

@@ -64,7 +64,7 @@ struct Bracket {
   std::string tensor;                // "Q"
   std::vector<std::string> indices;  // {"b", "n", "d_k", "h_k"}
 };
-// Throws a usage error, with the text, where it is not of that form. A name is a letter or _, then letters, digits
+// Throws a usage error, with the text, if it is not of that form. A name is a letter or _, then letters, digits
 // and _; an index may also be an unsigned number, a size that is fixed ("T[h, 32]").
 Bracket ParseBracket(std::string_view text);
 

@@ -95,7 +95,7 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& n
   for (const std::string& candidate : names) {
     const size_t edits = EditsBetween(name, candidate);
     const bool begins = letters >= 3 && (candidate.starts_with(name) || name.starts_with(candidate));
-    // Of more edits than every third letter it is another word.
+    // A word with more edits than every third letter is another word.
     if (edits >= fewest || !(begins || edits <= std::max<size_t>(1, letters / 3))) continue;
     fewest = edits;
     nearest = candidate;

@@ -18,7 +18,7 @@ struct EinsumEquation {
 };
 
 // Spaces and line breaks are free; "# …" to the end of a line is a comment. Throws a usage error that quotes the
-// equation where it is not of that form, where a bracket names a dimension twice, or where it is longer than 1,000
+// equation if it is not of that form, where a bracket names a dimension twice, or if it is longer than 1,000
 // bytes.
 EinsumEquation ParseEinsum(std::string_view text);
 

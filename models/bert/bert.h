@@ -93,7 +93,7 @@ class MaskedLmHead : public Module {
 //   pretraining  `masked_positions`, `masked_targets` int32[b, p] (padding counts nothing) and, with the sentence
 //                head, `sentence_labels` int32[b]. Measures: ln_ppl and masked_accuracy of the masked targets,
 //                sentence_accuracy.
-// Of tasks (heads.cc) each example is a target; measures: task_loss, task_accuracy.
+// In tasks (heads.cc) each example is a target; measures: task_loss, task_accuracy.
 //   classes      `labels` int32[b]: cross-entropy
 //   regression   `scores` float[b]: (the only logit - score)²; no accuracy
 //   choices      `choice_counts`, `labels` int32[b]; inputs and segments [b, c, n], of which the first choice_counts
@@ -150,7 +150,7 @@ class Bert : public Model {
   LossResult TaskLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
   // (logits - targets)² of the rows, [b]; logits[b, 1]. Error(kUsage) with `name` unless there are b targets.
   static Variable SquaredErrors(const char* name, const Variable& logits, const Tensor& targets);
-  // Of logits[b, n, 2] those of starts (end 0) or of ends (end 1), [b, n].
+  // The logits of starts (end 0) or of ends (end 1), [b, n], of logits[b, n, 2].
   static Variable EndLogits(const Variable& logits, int end);
 
   Variable Embed(const Tensor& ids, const Tensor& segments, const ForwardContext& context) const;

@@ -93,7 +93,7 @@ std::vector<NamedVariable> Bert::ComputeOutputs(const Batch& inputs, OutputDetai
   const auto check_shape = [](const char* name, const Tensor& labels, const Shape& shape) {
     CROSSTALK_CHECK(!labels.defined() || labels.shape() == shape, name, ": ", labels.shape(), " must be ", shape);
   };
-  // Of logits[shape…, classes] and labels[shape…], where there are some.
+  // Adds the loss of logits[shape…, classes] against labels[shape…] if the batch has them.
   const auto add_class_loss = [&](const char* name, const Variable& logits) {
     const Shape shape = logits.value().Select(logits.rank() - 1, 0).shape();
     const Tensor labels = InputLabels(inputs, name, shape.rank(), logits.size(-1));
@@ -101,7 +101,7 @@ std::vector<NamedVariable> Bert::ComputeOutputs(const Batch& inputs, OutputDetai
     if (labels.defined()) add_loss(MeanCrossEntropy(logits, labels, name));
   };
 
-  // `labels` and `logits` are the task's where there is one, else the masked-LM head's.
+  // `labels` and `logits` are the task's if there is one, else the masked-LM head's.
   if (heads.masked_lm) {
     const Variable logits = masked_lm_->Logits(hidden.sequence);
     outputs.push_back({task || heads.sentence || heads.span ? "prediction_logits" : "logits", logits});
@@ -220,7 +220,7 @@ LossResult ResultOf(const CrossEntropyResult& result) {
 // The choices of all examples, one after the other, without those that make up their number.
 struct Choices {
   Rows rows;      // [r, n]
-  Tensor row;     // int32[b, c]: the row of a choice; 0 where it is none
+  Tensor row;     // int32[b, c]: the row of a choice; 0 if it is none
   Tensor exists;  // bool[b, c]
 };
 

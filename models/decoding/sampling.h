@@ -37,12 +37,12 @@ struct TokenScore {
   double log_p = 0;
 };
 
-// Of logits[vocabulary] the `count` most probable tokens of those that `allowed` (of the vocabulary's size) names, best
-// first, of equal ones the smaller id; fewer where fewer have a probability. Error(kNumerical) where a logit, allowed
-// or not, is NaN or infinity.
+// The `count` most probable tokens of logits[vocabulary] among those that `allowed` (of the vocabulary's size) names,
+// best first, of equal ones the smaller id; fewer where fewer have a probability. Error(kNumerical) where a logit,
+// allowed or not, is NaN or infinity.
 std::vector<TokenScore> BestTokens(const Tensor& logits, const std::vector<bool>& allowed, int64_t count);
 
-// Of one token. Error(kNumerical) as above.
+// The log-probability of one token. Error(kNumerical) as above.
 double LogProbability(const Tensor& logits, int32_t id);
 
 }  // namespace crosstalk

@@ -154,7 +154,7 @@ std::vector<std::vector<TokenScore>> BatchSearch::NextTokens(const Tensor& logit
       const int32_t id = SampleToken(row, allowed, options_.sampling, UniformDouble(key, written.size()));
       tokens[static_cast<size_t>(i)] = {{id, LogProbability(row, id)}};
     } else {
-      // Of each one that ends, another may go on.
+      // For each beam that ends, another may go on.
       const auto ends = 1 + std::ssize(decoder_.config().more_ends);
       tokens[static_cast<size_t>(i)] = BestTokens(row, allowed, (1 + ends) * options_.beams);
     }

@@ -77,7 +77,7 @@ enum class EarlyStopping { kNo, kYes };
 
 struct SearchInput {
   std::vector<int32_t> ids;
-  // Of the ids' number, false = not read; empty: all are.
+  // One value an id: false = not read. Empty: all are read.
   std::vector<bool> mask = {};
   // Takes away tokens from `allowed`, which has all but padding, after what is written. Empty: none. It must be a pure
   // function; several threads call it at once.
@@ -85,7 +85,7 @@ struct SearchInput {
   std::optional<int64_t> max_length = {};  // instead of the options'
 };
 
-// Of beams and of answers: each beam, and each answer that is drawn, has a row of the cache and of the logits.
+// The most beams and answers: each beam and each drawn answer has a row of the cache and of the logits.
 inline constexpr int64_t kMostBeams = 10'000;
 
 struct SearchOptions {
@@ -109,7 +109,7 @@ struct SearchOptions {
 };
 
 struct SearchAnswer {
-  std::vector<int32_t> ids;  // what was written, with the end token where there is one
+  std::vector<int32_t> ids;  // what was written, with the end token if there is one
   double score = 0;          // normalised; of what is drawn too, at temperature 1
 
   static FieldTable<SearchAnswer> Fields() { return {{"ids", &SearchAnswer::ids}, {"score", &SearchAnswer::score}}; }

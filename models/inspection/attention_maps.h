@@ -52,7 +52,7 @@ struct HeatImage {
 };
 
 // values[rows, columns]: orange below 0, white at 0, blue above, each as strong as a share of the largest |value|; grey
-// where there is no number. A matrix of more than 256 rows or columns is shown by the means of blocks, a small one with
+// if there is no number. A matrix of more than 256 rows or columns is shown by the means of blocks, a small one with
 // several pixels a value.
 HeatImage DrawHeatImage(const Tensor& values);
 

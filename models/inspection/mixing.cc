@@ -22,7 +22,7 @@ namespace crosstalk {
 // What the mixing of heads is made of where it is a function of tokens: measured over a forward pass.
 namespace {
 
-// Of the matrices R[s, t] of all positions that a layer was applied to.
+// Sums over the matrices R[s, t] of all positions that a layer was applied to.
 struct MatrixSums {
   Shape shape;
   int64_t positions = 0;
@@ -262,7 +262,7 @@ MatrixAnalysis Analyse(const Tensor& matrix, bool by_lapack) {
   return analysis;
 }
 
-// Of a layer's matrices together.
+// How many cubes a layer has in all.
 int64_t CubesOf(const LayerMixing& layer) {
   int64_t cubes = 0;
   for (const MixingMatrix& matrix : layer.matrices) {

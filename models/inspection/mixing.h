@@ -84,7 +84,7 @@ struct HeadFilter {
   std::string name;     // "conv_l" or "conv_w"
   Tensor values;        // float64[c_q, c_k, heads]; the last row is the query's own
   int64_t own_key = 0;  // the column of the key's own
-  // Of each head 1 - θ²/Σθ², with θ at the own query and key: 0 as it begins, where nothing else is read.
+  // For each head 1 - θ²/Σθ², with θ at the own query and key: 0 at the start, when nothing else is read.
   std::vector<double> elsewhere;
 
   static FieldTable<HeadFilter> Fields();
@@ -131,12 +131,12 @@ std::optional<Crossing> CrossingOf(const LayerMixing& layer);
 // The mean over the layers that have one; none where no layer does.
 std::optional<Crossing> MeanCrossing(const std::vector<LayerMixing>& layers);
 
-// Column `head` of a layer's P_l[h_k, h], or where there is none of its P_w[h, h_v].
+// Column `head` of a layer's P_l[h_k, h], or if there is none of its P_w[h, h_v].
 struct MixedHead {
   size_t layer;        // its place among the layers
   std::string matrix;  // "P_l" or "P_w"
   int64_t head;
-  double own;     // the entry of the head's own row; 0 where it has none
+  double own;     // the entry of the head's own row; 0 if it has none
   int64_t heard;  // the row with the largest |entry| but its own
   double other;   // that entry
 };

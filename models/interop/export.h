@@ -31,7 +31,7 @@ enum class Extensions { kRefuse, kWrite };
 
 struct ExportOptions {
   PublishedFormat format = PublishedFormat::kHuggingFace;
-  // Of the weights. kKeep: as they were imported where every value is one of that type, else float32.
+  // The type of the weights. kKeep: as they were imported if every value is one of that type, else float32.
   ExportDType dtype = ExportDType::kKeep;
   Extensions extensions = Extensions::kRefuse;
   StopRequest stop = {};
@@ -76,7 +76,7 @@ bool SameConfiguration(const Json& ours, const Json& theirs);
 // The files of an export: its tokenizer's, and how each is written and read back.
 
 // The tokenizer's files in a format: those that the model came with in it, else those that publish its tokenizer; none,
-// with a remark, where it has no published form. Error where it has one that cannot say all of it.
+// with a remark, if it has no published form. Error if it has one that cannot say all of it.
 std::vector<KeptFile> TokenizerFiles(const Trained& any, PublishedFormat format, ExportResult* result);
 
 // Whoever reads the folder must read text as the model does: else Error(kFailure).

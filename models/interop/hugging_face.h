@@ -48,7 +48,7 @@ class PublishedFolder {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // Remarks on skipped parts: sentences for the user.
   const std::vector<std::string>& remarks() const { return remarks_; }
-  // The contents of a file of the folder; nullopt where it has none of that name. Error(kData) for one that is too
+  // The contents of a file of the folder; nullopt if it has none of that name. Error(kData) for one that is too
   // large.
   std::optional<std::string> Contents(const std::string& name) const;
 

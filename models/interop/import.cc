@@ -208,7 +208,7 @@ std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, con
 
 namespace {
 
-// Reads them from a checkpoint's folder; null where that is not imported.
+// Reads them from a checkpoint's folder; null if that is not imported.
 std::shared_ptr<ImportedFiles> ReadImportedFiles(const std::string& checkpoint) {
   const auto path_of = [&](const std::string& name) { return checkpoint + "/" + name; };
   const std::string path = path_of(kRecordName);

@@ -39,7 +39,7 @@ struct ImportResult {
 // that cannot be used, and of the field of `mesh` that it needs; Interrupted where `stop` says so.
 ImportResult ImportModel(const std::string& path, const std::string& out, const ImportOptions& options);
 
-// The tokenizer of a published model's folder; null, with a remark, where it has none. Error(kData) where it cannot be
+// The tokenizer of a published model's folder; null, with a remark, if it has none. Error(kData) where it cannot be
 // read, or its ids are not the model's.
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               std::vector<std::string>* remarks);
@@ -57,7 +57,7 @@ struct ImportedFiles {
 // The way in: a trained model from a run, a checkpoint, an imported model, or a published model's folder, which is read
 // as an import of it would be. Error(kData) where the path holds none of them, and as of OpenRun; Error(kUsage) of the
 // field "implementation" where it is to be the fused one, and that does not compute all of the model's layers in the
-// type. A published tokenizer that cannot be read is an error where it is needed, else a remark.
+// type. A published tokenizer that cannot be read is an error if it is needed, else a remark.
 Trained Open(const std::string& path, const OpenOptions& options = {});
 
 // How its kind of model is published, in the format that it came in; null: nobody publishes models of the kind.

@@ -28,7 +28,7 @@ constexpr int64_t kMostNumber = 1'000'000;
 
 constexpr size_t kPaddedDigits = 3;  // of {z}
 
-// The number at the start of `text`, plain digits that begin with 0 only where there are `fewest`, and what follows it.
+// The number at the start of `text`, plain digits that begin with 0 only if there are `fewest`, and what follows it.
 std::optional<std::pair<int64_t, std::string_view>> ReadNumber(std::string_view text, size_t fewest) {
   size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;

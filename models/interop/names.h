@@ -82,7 +82,7 @@ struct PublishedForm {
   // Tensors that no model computes with, as patterns: checked where they say something, kept, written back.
   std::span<const char* const> without_effect;
   // The prefix of all names of the model itself: "bert."; files of the model without a head leave it out. Empty
-  // where there is none.
+  // if there is none.
   const char* prefix;
   std::span<const PublishedAlias> aliases;
 
@@ -118,7 +118,7 @@ struct NamePrefix {
 
 class PublishedNames {
  public:
-  // Of a model with that configuration; null: not known yet.
+  // The names of a model with that configuration; null: not known yet.
   PublishedNames(const PublishedForm& form, const ModelConfig* model);
 
   const std::vector<PublishedRow>& rows() const { return rows_; }
@@ -128,7 +128,7 @@ class PublishedNames {
   PublishedName UsualName(std::string_view path) const { return NamesOf(path).front(); }
   // The parameters that a name may mean, in the table's order, and how.
   std::vector<PublishedName> PathsOf(std::string_view name) const;
-  // Of those that no model computes with.
+  // True for a tensor that no model computes with.
   bool IsWithoutEffect(std::string_view name) const;
   // How the names of a file begin. Error(kData) with `source` where only some of them have what a wrapper adds.
   NamePrefix PrefixOf(const std::vector<std::string>& names, const std::string& source) const;
@@ -143,7 +143,7 @@ class PublishedNames {
 
 inline bool IsExtension(std::string_view name) { return name.starts_with(kExtensionPrefix); }
 
-// `{i}` of a pattern where the name is one of it, -1 where the pattern has no number; nothing where it is not.
+// `{i}` of a pattern where the name is one of it, -1 where the pattern has no number; nothing if it is not.
 std::optional<int64_t> MatchPattern(std::string_view pattern, std::string_view name, int64_t inner_layers);
 std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_layers);
 

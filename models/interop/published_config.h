@@ -62,11 +62,11 @@ class PublishedConfig {
 
   const std::string& source() const { return source_; }
   bool HasTensor(std::string_view name) const { return FindShape(name) != nullptr; }
-  // Of a tensor; null where there is none of that name.
+  // The shape of a tensor; null if none has that name.
   const Shape* FindShape(std::string_view name) const;
   // True where some tensor's name begins so.
   bool HasTensorsOf(std::string_view prefix) const;
-  // The first of several names of one tensor that is there; the first of all where none is.
+  // The first of several names of one tensor that is there; the first of all if none is.
   std::string FirstTensor(std::initializer_list<std::string> names) const;
   // Error(kData) that names the keys unless the tensor is there and has this shape.
   void CheckShape(std::string_view keys, std::string_view tensor, const Shape& shape) const;

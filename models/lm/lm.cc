@@ -26,7 +26,7 @@ class LmDecoder : public Decoder {
   // There is nothing between the texts of a batch and their continuations: only equal lengths go together.
   int64_t PaddedLength(int64_t n) const override { return n; }
 
-  // Of a longer text the model sees the last `context` tokens.
+  // The model sees the last `context` tokens of a longer text.
   Tensor Start(const Tensor& inputs, const Tensor& mask) override {
     const bool* const read = mask.data<bool>();
     const bool* const end = read + mask.num_elements();

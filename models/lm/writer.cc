@@ -14,7 +14,7 @@ constexpr char kSpaces[] = " \t\r\n";
 
 class Continuation : public TextBeingWritten {
  public:
-  // The model has read `ids`; where that is no text of the user's, its own begins.
+  // The model has read `ids`; if that is no text of the user's, its own begins.
   Continuation(const std::string& text, std::shared_ptr<const Tokenizer> tokenizer, const std::vector<int32_t>& ids,
                bool begins, Emit emit)
       : emit_(std::move(emit)), pieces_(std::move(tokenizer), ids), begins_(begins) {

@@ -40,7 +40,7 @@ struct T5Masks {
   Tensor targets;  // [b, m], of the decoder's own positions, beside causality; undefined: all
 };
 
-// Loss reads the batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure
+// Loss reads the batch's `inputs` and `targets`, and its `input_mask` and `target_mask` if it has them. The measure
 // is ln_ppl: mean -ln p of the targets.
 //
 // Outputs reads input_ids, attention_mask [b, n]; decoder_input_ids, decoder_attention_mask, labels [b, m]. Without

@@ -55,7 +55,7 @@ TaskScore ScoreAxG;
 // for: the place nearest to answer_start counts. An answer that stands nowhere in the passage keeps its text, which is
 // scored, and has no place to train on.
 //
-// Predictions: {"ID": "text", …} in SQuAD-v1.1.json or SQuAD-v2.0.json, for 2.0 an empty text where there is no answer.
+// Predictions: {"ID": "text", …} in SQuAD-v1.1.json or SQuAD-v2.0.json, for 2.0 an empty text if there is no answer.
 // Where they say how sure they are of that, {"ID": number, …} in SQuAD-v2.0-na_prob.json beside it.
 extern const TaskFormat kSquadFormat;
 
@@ -71,7 +71,7 @@ std::string UnspacedAnswer(std::string_view text, std::string_view passage);
 TaskScore ScoreSquad;
 
 // SQuAD 2.0: "exact", "f1", "total", the same of the questions that have an answer (HasAns_) and of those that have
-// none (NoAns_), where there are such. If predictions say how sure they are that there is none, a prediction above
+// none (NoAns_), if there are such. If predictions say how sure they are that there is none, a prediction above
 // `threshold` is that there is none, and "best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh" are found by
 // one pass over the predictions sorted by it; equal ones keep their order in `predictions`. Error(kData) where only
 // some of the rows' predictions say so.

@@ -31,7 +31,7 @@ struct PassageWindow {
   int64_t begin, end;
 };
 
-// Windows of up to `room` tokens, `stride` apart, or `room` where that is less, until one ends with the passage. An
+// Windows of up to `room` tokens, `stride` apart, or `room` if that is less, until one ends with the passage. An
 // empty passage has an empty one. As in BERT's code.
 std::vector<PassageWindow> LayWindows(int64_t tokens, int64_t room, int64_t stride);
 
@@ -44,7 +44,7 @@ class EncoderRows {
   // [CLS] A [SEP] or [CLS] A [SEP] B [SEP], cut from the longer one's end.
   EncodedPair Texts(std::span<const TokenSpan> first, std::optional<std::span<const TokenSpan>> second) const;
 
-  // Of a question and a passage. Error(kUsage) of the field "input_length" where no token of a passage fits.
+  // The windows of a question and a passage. Error(kUsage) of the field "input_length" if no token of a passage fits.
   std::vector<PassageWindow> Windows(int64_t question, int64_t passage) const;  // their numbers of tokens
   // [CLS] question [SEP] window [SEP].
   EncodedPair Window(std::span<const TokenSpan> question, std::span<const TokenSpan> passage,
@@ -77,16 +77,16 @@ struct WindowScores {
 };
 
 struct BestSpan {
-  std::optional<PassageWindow> tokens;  // of the passage; nothing where that has none
+  std::optional<PassageWindow> tokens;  // of the passage; nothing if that has none
   double score = 0;                     // its start's logit + its end's
   double none = 0;                      // the least start + end logit of [CLS], of all windows
 };
 
-// Of a window, the options.best_ends likeliest starts of the whole row are paired with as many ends. A pair is valid if
-// it is within the passage, its start not after its end, no longer than answer_length, and its start has most context
-// in this window. (As in BERT's code: its end may have more in another, else no answer could reach from one such region
-// to the next.) Where no window has a valid pair, all starts are paired with all ends. The best has the highest score,
-// then the earliest start, then the earliest end. Of equal logits the earlier place is the likelier.
+// In each window, the options.best_ends likeliest starts of the whole row are paired with as many ends. A pair is valid
+// if it is within the passage, its start not after its end, no longer than answer_length, and its start has most
+// context in this window. (As in BERT's code: its end may have more in another, else no answer could reach from one
+// such region to the next.) Where no window has a valid pair, all starts are paired with all ends. The best has the
+// highest score, then the earliest start, then the earliest end. Of equal logits the earlier place is the likelier.
 BestSpan FindBestSpan(std::span<const WindowScores> windows, const EncoderTaskOptions& options);
 
 // The window in which each token of the passage has most context, as published: the tokens on its shorter side + 0.01 ·

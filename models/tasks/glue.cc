@@ -76,7 +76,7 @@ const TsvForm& FormOf(const TsvTask& task, std::string_view first_line, const st
       expected.push_back(Quoted(Join(Strings(form.columns), " ")));
     }
   }
-  // Of a form without a header, rows are told by how many columns they have.
+  // A form without a header is told by its number of columns.
   if (headless != nullptr && (expected.empty() || columns.size() == headless->columns.size())) return *headless;
   Fail(ErrorKind::kData, path, ": line 1: the columns are ", Quoted(Join(columns, " ")), ", not ",
        Join(expected, " or "));

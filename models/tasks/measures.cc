@@ -73,7 +73,7 @@ double Magnitude(std::span<const double> values) {
   return power;
 }
 
-// Of numbers that are finite and not all the same: x / 2^k - mean, with that mean's own rounding.
+// Numbers that are finite and not all the same as x / 2^k - mean, with the rounding of that mean.
 struct Centred {
   std::vector<double> deviations;
   double mean_deviation;  // what is left of it by rounding

@@ -49,7 +49,7 @@ struct ConstantAnswer {
   std::vector<TaskPrediction> predictions;
   std::vector<Metric> measures;  // of these
 };
-// Of all constant answers to the rows the one whose MainScore is the highest: each label, each place among the choices,
+// The constant answer to the rows with the highest MainScore, of all: each label, each place among the choices,
 // the mean number, no answer.
 ConstantAnswer BestConstantAnswer(const TaskType& task, const std::vector<TaskRow>& rows);
 

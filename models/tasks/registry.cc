@@ -22,7 +22,7 @@ namespace {
 
 // Where a task's files are: first under the names of its publishers' archives; then in Hugging
 // Face's exports ("hf_export"), whose rows are the same or a part of them; last the 32 examples of FewGLUE, which serve
-// as a set only where there is nothing else. GLUE's RTE comes before SuperGLUE's, whose rows are the same.
+// as a set only if there is nothing else. GLUE's RTE comes before SuperGLUE's, whose rows are the same.
 using Paths = std::vector<const char*>;
 
 struct Files {

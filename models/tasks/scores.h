@@ -16,7 +16,7 @@ namespace crosstalk {
 
 enum class Missing { kIsAnError, kScoresZero };
 
-// Of each row its prediction, or null if that is missing. Error(kData) where there are no rows, a row is not labelled,
+// The prediction of each row, or null if it is missing. Error(kData) if there are no rows, a row is not labelled,
 // an id is predicted twice, or one is missing and that is an error. Predictions of other ids are not looked at.
 std::vector<const TaskPrediction*> PredictionsOf(const TaskType& type, const std::vector<TaskRow>& rows,
                                                  const std::vector<TaskPrediction>& predictions, Missing missing);
@@ -53,7 +53,7 @@ void ReadNoAnswerProbabilities(const std::string& path, const std::vector<TaskRo
 
 // A text-to-text model's words, turned into answers by the task's `answer_of_text`: an object of a text for each id
 // where the file's name ends in .json, else a line for each row, in the order of the rows. Error(kData) for an id that
-// is no row's, and where there are more or fewer lines than rows.
+// is no row's, and if there are more or fewer lines than rows.
 std::vector<TaskPrediction> ReadTextPredictions(const TaskType& type, const std::string& path,
                                                 const std::vector<TaskRow>& rows);
 

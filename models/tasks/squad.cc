@@ -128,7 +128,7 @@ TaskRow ReadQuestion(const TaskType& type, const JsonReader& question, const std
       question.FailAt("answers", "there is none", impossible ? ", but is_impossible is false" : "; squad-v2 has such");
     }
     row.labelled = none || !answers.empty();
-    if (none) row.targets = {""};  // T5 publishes no form of 2.0: nothing is written where there is no answer
+    if (none) row.targets = {""};  // T5 publishes no form of 2.0: nothing is written if there is no answer
   }
   if (!row.labelled) row.targets = {kNoLabelText};
   return row;

@@ -45,7 +45,7 @@ std::vector<std::string> CleanWords(std::string_view text) {
 
 // The text with the pronoun, its word number `index` from 0, as *he*. Where another word stands there (of two texts of
 // the original files), the nearest one that is the pronoun is marked, the later of two. The pronoun may have
-// punctuation on it, which is set apart: "him,\"" is "*him* ,\"". Error(kData) at `key` of `object` where there is
+// punctuation on it, which is set apart: "him,\"" is "*him* ,\"". Error(kData) at `key` of `object` if there is
 // none.
 std::string MarkPronoun(std::string_view text, std::string_view pronoun, int64_t index, const JsonReader& object,
                         const char* key) {
@@ -166,7 +166,7 @@ void AddEntailment(const SuperGlueTask& task, const JsonlLine& line, Reading* re
   AddLabelled(task, line.object, std::move(row), reading);
 }
 
-// The places of the word in the sentences, where they are given, must lie in them. Neither T5 nor we use them.
+// The places of the word in the sentences, if they are given, must lie in them. Neither T5 nor we use them.
 void CheckWordPlace(const JsonReader& object, const char* begin, const char* end, const std::string& sentence) {
   if (!object.Has(begin)) return;
   const int64_t characters = std::ssize(CharacterBegins(sentence)) - 1;
@@ -268,7 +268,7 @@ std::set<std::string> EntitiesOf(const JsonReader& passage, const std::string& w
   return entities;
 }
 
-// "\n@highlight\n" sets the passage's summary apart: it becomes the end of a sentence, where there is none already.
+// "\n@highlight\n" sets the passage's summary apart: it becomes the end of a sentence, if there is none already.
 std::string WithoutHighlights(std::string_view passage) {
   constexpr std::string_view kMark = "\n@highlight\n";
   std::string text;

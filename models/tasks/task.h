@@ -106,7 +106,7 @@ struct TaskType : TaskFormat {
   // without one where the official script has it so; it scores zero where that has it so.
   std::vector<Metric> (*score)(const TaskType& type, const std::vector<TaskRow>& rows,
                                const std::vector<TaskPrediction>& predictions);
-  // Of those measures the ones whose mean is the task's: {"accuracy", "f1"}.
+  // The measures whose mean is the task's score: {"accuracy", "f1"}.
   std::vector<const char*> main;
   bool may_lack_answers = false;  // a span: rows without an answer, which are told by a threshold
   double best = 1;                // what they are at best: 100 where the script prints per cent
@@ -117,7 +117,7 @@ std::vector<std::string> TaskNames();
 // Error(kUsage) of the field "task" that lists the names, for any other.
 const TaskType& FindTask(std::string_view name);
 
-// The file of `split` in a folder of tasks or in the task's own folder; none where there is none.
+// The file of `split` in a folder of tasks or in the task's own folder; none if there is none.
 std::optional<std::string> FindTaskFile(const TaskType& type, const std::string& folder, TaskSplit split);
 
 // The mean of the measures that the task names as its own, as a share of what they are at best.

@@ -19,8 +19,8 @@ namespace crosstalk {
 // "train.tsv" of "/data/SST-2/train.tsv".
 std::string BaseName(std::string_view path);
 
-// The file's text without a byte-order mark, unpacked where it is gzip. Error(kData) where it is empty or of another
-// kind (text/text_file.h), with the line where it is not UTF-8 text without NUL bytes.
+// The file's text without a byte-order mark, unpacked if it is gzip. Error(kData) if it is empty or of another
+// kind (text/text_file.h), with the line if it is not UTF-8 text without NUL bytes.
 std::string ReadTaskFile(const std::string& path);
 
 // Where each character of a text of UTF-8 begins, and where the last one ends: files count characters, we count bytes.
@@ -47,10 +47,10 @@ class TaskRowList {
   TaskRowList(std::string path, TaskSplit split) : path_(std::move(path)), split_(split) {}
   // Before the rows of a file: how long it is.
   void BeginFile(size_t bytes);
-  // Before a row is made of which so many bytes would be copies of the file's: Error(kData) where they are too many.
+  // Before a row is made of which so many bytes would be copies of the file's: Error(kData) if they are too many.
   void RequireRoom(const std::string& source, double bytes) const;
   void Add(TaskRow row);
-  // Error(kData) where there is none.
+  // Error(kData) if there is none.
   std::vector<TaskRow> Take();
 
  private:
@@ -70,7 +70,7 @@ class PredictionList {
   // `place`: "line 3".
   void Add(const std::string& id, std::string answer, const std::string& place);
   std::vector<TaskPrediction> Take() { return std::move(predictions_); }
-  // The one of `id`; null where there is none.
+  // The one of `id`; null if there is none.
   TaskPrediction* Find(const std::string& id);
 
  private:
@@ -80,11 +80,11 @@ class PredictionList {
   std::vector<TaskPrediction> predictions_;
 };
 
-// A file of predictions that is one object: texts or numbers by id. Error(kData) where it is not, or has an id twice.
+// A file of predictions that is one object: texts or numbers by id. Error(kData) if it is not, or has an id twice.
 Json ReadJsonById(const std::string& path);
 const std::string& StringOf(const Json& value, const std::string& path, const std::string& id);
 
-// The predictions of the rows, in their order: null where there is none. Those of other ids are not looked at.
+// The predictions of the rows, in their order: null if there is none. Those of other ids are not looked at.
 struct MatchedPredictions {
   std::vector<const TaskPrediction*> of_rows;
   const TaskPrediction* doubled = nullptr;  // the first whose id another has already, if there is one
@@ -109,11 +109,11 @@ struct JsonlLine {
 void ForEachJsonlLine(const std::string& text, const std::string& path,
                       const std::function<void(const JsonlLine&)>& add);
 
-// The class that the value names: one of `labels`, its place, or, where there are two, false or true. None for -1.
+// The class that the value names: one of `labels`, its place, or, if there are two, false or true. None for -1.
 // Error(kData) for anything else.
 std::optional<int64_t> LabelOf(const JsonReader& object, const char* key, const std::vector<const char*>& labels);
 
-// "idx": 3 as "3"; the place where there is none.
+// "idx": 3 as "3"; the place if there is none.
 std::string IdOf(const JsonReader& object, int64_t place);
 
 }  // namespace crosstalk

@@ -66,7 +66,7 @@ std::vector<const TaskType*> ParseTasks(const std::string& names);
 // "task" for tasks that need heads of their own.
 const TaskType& TaskOfHead(const std::vector<const TaskType*>& tasks);
 
-// Reads every file that the folder has for them. Error(kUsage) of the field "task_data" where there is nothing to train
+// Reads every file that the folder has for them. Error(kUsage) of the field "task_data" if there is nothing to train
 // on, or no held-out rows; Error(kData) for files that are not of their format. Interrupted where `stop` says so.
 TaskSet OpenTasks(const std::vector<const TaskType*>& tasks, const std::string& folder, const StopRequest& stop = {});
 

@@ -16,7 +16,7 @@ namespace crosstalk {
 // a, an or the replaced by a space, split at white space, all as Python's Unicode has it.
 std::vector<std::string> AnswerWords(std::string_view text);
 
-// Of two answers: whether all words are the same, and F1 of the words that both have, as often as both have them.
+// How two answers agree: whether all words are equal, and F1 of the words that both have, as often as both have them.
 struct AnswerMatch {
   double exact = 0;
   double f1 = 0;

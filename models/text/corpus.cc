@@ -29,10 +29,10 @@ struct InputFile {
   std::string relative_path;
 };
 
-// Of several files: true for those that are held out.
+// True for each file that is held out, of several.
 std::vector<bool> ChooseHeldOut(const std::vector<InputFile>& files, uint64_t seed, double share);
 
-// Of a single file: where its end that is held out begins. Error(kData) if there is no place to cut it at.
+// The place in a single file where its held-out end begins. Error(kData) if there is no place to cut it at.
 size_t HeldOutBegin(const TextFile& file, double share);
 
 namespace {

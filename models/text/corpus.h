@@ -56,7 +56,7 @@ class TextSource {
   virtual std::string Describe() const = 0;
   // Bytes of text, or nothing if it has no end.
   virtual std::optional<int64_t> num_bytes() const = 0;
-  // Of all of the text: another text has another one, except in one case in 2^64. Nothing where it has no end.
+  // A checksum of all of the text: equal for two texts in one case in 2^64. Nothing if the text has no end.
   virtual std::optional<uint64_t> checksum() const { return std::nullopt; }
   // The text at example number `example` ≥ 0, at least min_bytes long, valid UTF-8, starting at a word.
   // kShuffled: every epoch visits all segments of `stride` bytes once, in an order and from an offset that depend on

@@ -40,8 +40,8 @@ class SegmentSampler {
 
   // `source` must outlive this object. count and bytes must be at least 1.
   SegmentSampler(const TextSource& source, int64_t count, int64_t bytes);
-  // Segments of about `bytes` bytes that cover `most_bytes` of the source: all of it where it has fewer, and of one
-  // without an end kEndlessSample where that is less.
+  // Segments of about `bytes` bytes that cover `most_bytes` of the source: all of it if it has fewer, and of one
+  // without an end kEndlessSample if that is less.
   static SegmentSampler Covering(const TextSource& source, int64_t bytes, int64_t most_bytes = INT64_MAX);
   // The next segment, or false after the last one.
   bool Next(std::string* text);

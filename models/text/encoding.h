@@ -56,8 +56,8 @@ struct EncodedPair {
   int64_t kept[2];  // tokens of A and of B that are left
 };
 
-// Of texts that are encoded already; `second` is nullopt for one alone. This is where a window over a long text is
-// laid: a part of its spans is a text.
+// The same for texts that are encoded already; `second` is nullopt for one alone. This is where a window over a long
+// text is laid: a part of its spans is a text.
 EncodedPair JoinPair(const Tokenizer& tokenizer, std::span<const TokenSpan> first,
                      std::optional<std::span<const TokenSpan>> second, const PairOptions& options = {});
 

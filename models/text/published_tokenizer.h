@@ -89,7 +89,7 @@ void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites);
 // `tokenizer.json` as Hugging Face publishes it, written: what PublishedTokenizerFromJson reads. Error(kUsage) that
 // names the rule where the form has no place for one.
 
-// Of `tokenizer`, which is made of the model.
+// The tokenizer.json of `tokenizer`, which is made of the model.
 std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer);
 // The same; `more` are the pieces above the model's, and `rules` rewrite text before it reads it.
 std::string PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,

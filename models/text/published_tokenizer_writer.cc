@@ -111,7 +111,7 @@ Json StepJson(const Rewrite& rewrite) {
   }
 }
 
-// SentencePiece's models take white space away where there is more than one of it, and at both ends unless the rules
+// SentencePiece's models take white space away if there is more than one of it, and at both ends unless the rules
 // keep it there.
 Json NormalizerJson(const std::vector<Rewrite>& rewrites, const UnigramModel& model, const TextRules& rules) {
   Json steps = Json::MakeArray();

@@ -377,7 +377,7 @@ std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader&
   const int on_top = SetSentinels(resolved, unigram.pieces.size(), unigram.pieces.size(), &made);
   CheckExtraIds(settings, made.sentinels.empty() ? on_top : std::ssize(made.sentinels), name);
   if (settings.extra_ids && !made.sentinels_above) made.sentinels_above = 0;
-  // Of those on top the rest are pieces.
+  // The rest of the tokens on top are pieces.
   const auto in_pieces = static_cast<size_t>(on_top) - (resolved.more.size() - made.more.size());
   const size_t ids = unigram.pieces.size() + resolved.more.size();
   unigram.pieces.resize(unigram.pieces.size() - in_pieces);

@@ -46,7 +46,7 @@ bool IsNumberBeforeComma(std::string_view piece) {
   return codes.size() >= 2 && IsDigit(codes[codes.size() - 2]);
 }
 
-// A rule of a normalisation table: how many bytes it takes, 0 where there is none, and what they become.
+// A rule of a normalisation table: how many bytes it takes, 0 if there is none, and what they become.
 struct TableRule {
   size_t bytes = 0;
   std::string_view by = {};
@@ -148,7 +148,7 @@ std::string WithPieces(std::string_view model, const std::vector<VocabularyPiece
   return more;
 }
 
-// Of two messages in one field, the parts of the second replace those of the first.
+// Where a field has two messages, the parts of the second replace those of the first.
 std::string WithMark(std::string_view model) {
   return WithPieces(model, {{std::string(kMark), 0, kUserDefined}}) +
          BytesField(model_proto::kNormalizerSpec, IntField(normalizer_spec::kAddDummyPrefix, 0));
@@ -206,7 +206,7 @@ constexpr int kMaxNestedRules = 32;       // of a normalisation table
 // A text takes 300 times its normalised bytes while it is encoded. Unicode's own replacements have up to 33 bytes.
 constexpr size_t kMaxReplacementBytes = 128;
 
-// Of a trie whose units lead nowhere but into it: how many values a text can pass on its way. From the node of base b,
+// Checks a trie whose units lead only into it: how many values a text can pass on its way. From the node of base b,
 // which is i ^ offset(unit i) of the unit i that led there, text leads on to the units j = b ^ label(unit j).
 void CheckNesting(std::string_view trie, const WireReader& where) {
   constexpr uint32_t kNone = UINT32_MAX;

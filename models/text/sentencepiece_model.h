@@ -57,7 +57,7 @@ struct VocabularyPiece {
   float score = 0;
   PieceType type = kNormal;
 };
-// Of a model that CheckSentencePieceModel accepts.
+// The pieces of a model that CheckSentencePieceModel accepts.
 std::vector<VocabularyPiece> ReadPieces(std::string_view model);
 
 // ALBERT's rule for numbers: a piece that ends with a digit and a comma is passed over where others can spell it, as
@@ -76,7 +76,7 @@ std::string WithMark(std::string_view model);
 // Whether it puts a space before a text's first word (add_dummy_prefix).
 bool HasSpaceBefore(std::string_view model);
 
-// The model's normalisation table (precompiled_charsmap); "" where it has none.
+// The model's normalisation table (precompiled_charsmap); "" if it has none.
 std::string CharsmapOf(std::string_view model);
 // Whether a table has a rule for the character by itself.
 bool MapsCharacter(std::string_view charsmap, std::string_view character);

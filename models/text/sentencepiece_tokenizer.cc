@@ -287,7 +287,7 @@ class SentencePieceTokenizer : public Tokenizer {
     }
     return spans;
   }
-  // Of a part of the text, `letters`, whose spaces at its edges the rules keep.
+  // The spans of a part of the text, `letters`, whose spaces at its edges the rules keep.
   std::vector<TokenSpan> MarkedSpans(std::string_view letters, const RuledText::Part& part) const {
     const TextRules& rules = ruled_.rules();
     const bool by_model = rules.space_before == SpaceBefore::kModel;

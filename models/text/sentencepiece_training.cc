@@ -27,7 +27,7 @@ constexpr SpecialTokens kT5SpecialTokens;
 constexpr size_t kMaxSentenceBytes = 2000;          // the library drops sentences above 4192
 constexpr int64_t kTrainingSegmentBytes = 8 << 10;  // of a sample
 
-// The sentences of the sample: lines, cut at spaces where they are too long for the library.
+// The sentences of the sample: lines, cut at spaces if they are too long for the library.
 std::vector<std::string> ReadSentences(const std::function<bool(std::string*)>& next_segment, int64_t max_bytes,
                                        const StopRequest& stop) {
   std::vector<std::string> sentences;

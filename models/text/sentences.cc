@@ -181,7 +181,7 @@ struct Part {
   bool to_end;
 };
 
-// Of the text of a ring, the last part goes to its end.
+// In a ring, the last part goes to the end of the text.
 std::vector<Part> PartsOf(const TextSegment& segment, bool is_ring) {
   std::vector<Part> parts;
   const std::string_view text = segment.text;

@@ -309,7 +309,7 @@ void TextFile::Check(const StopRequest& stop) {
     text += piece;
     at += piece.size();
     size_t invalid = FindInvalidUtf8(text);
-    // Of a NUL byte and bad UTF-8, the first tells better what the file is.
+    // A NUL byte tells better than bad UTF-8 after it what the file is.
     const size_t nul = std::string_view(text).substr(0, invalid).find('\0');
     if (nul != npos) Fail(ErrorKind::kData, path_, ": byte ", begin + nul, " is NUL: a binary file, not text");
     if (invalid != npos && (at == size() || text.size() - invalid >= kLongestCharacter)) {

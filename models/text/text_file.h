@@ -32,7 +32,7 @@ void RefuseIfNoText(const std::string& path, std::string_view head);
 // beginning of a text that is to be read in that format.
 void RefuseIfRows(const std::string& path, std::string_view head, TextFormat format);
 
-// The whole of a file, unpacked where it is gzip, refused where it is no text. Error(kData) also where it is longer
+// The whole of a file, unpacked if it is gzip, refused if it is no text. Error(kData) also if it is longer
 // than `max_bytes`.
 std::string ReadText(const std::string& path, uint64_t max_bytes);
 
@@ -45,7 +45,7 @@ class UnnamedFile {
   UnnamedFile& operator=(const UnnamedFile&) = delete;
 
   uint64_t size() const { return size_; }
-  // Error(kResource) where there is no room.
+  // Error(kResource) if there is no room.
   void Append(std::string_view bytes);
   void ReadAt(uint64_t offset, void* out, size_t size) const;
 

@@ -97,7 +97,7 @@ struct EnumNames<SpaceBefore> {
 struct TextRules {
   std::vector<Rewrite> rewrites = {};
   std::vector<LiteralToken> literal = {};
-  // Of SentencePiece models.
+  // Rules of SentencePiece models.
   bool split_numbers = false;  // text is read as WithoutNumbersBeforeCommas does
   SpaceBefore space_before = SpaceBefore::kModel;
   bool space_after = false;  // white space at the end is a space too
@@ -127,7 +127,7 @@ class RuledText {
   // Whether they only cut literal tokens out of a text as it stands, as Cut does.
   bool OnlyCuts() const { return rules_.rewrites.empty() && rewritten_.empty(); }
   std::vector<LiteralTokens::Section> Cut(std::string_view text) const { return original_.Cut(text); }
-  // Of text without special tokens.
+  // Rewrites a text without special tokens.
   void Rewrite(TracedText* text) const;
 
  private:

@@ -92,7 +92,7 @@ void AppendUtf8(uint32_t code, std::string* text) {
   }
 }
 
-// Of `raw`, which begins with a backslash. Returns the bytes that the escape has: 2, 6, or 12 of a surrogate pair.
+// Decodes `raw`, which begins with a backslash. Returns the bytes that the escape has: 2, 6, or 12 of a surrogate pair.
 size_t DecodeEscape(std::string_view raw, std::string* text) {
   if (raw[1] != 'u') {
     constexpr std::string_view kNames = "bfnrt", kCharacters = "\b\f\n\r\t";

@@ -43,7 +43,7 @@ inline constexpr int32_t kMaskTokens = 3;
 // The same tokens with begin = first, separator = first + 1, mask = first + 2.
 SpecialTokens WithMaskTokens(SpecialTokens tokens, int32_t first);
 
-// Each id must be in a vocabulary of that size, or be kNoToken where it is not among those that are needed.
+// Each id must be in a vocabulary of that size, or be kNoToken if it is not among those that are needed.
 // Error(kUsage) of the field "tokens.NAME".
 void CheckSpecialTokens(const SpecialTokens& tokens, int64_t vocabulary,
                         std::initializer_list<int32_t SpecialTokens::*> needed);
@@ -185,7 +185,7 @@ std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_se
 // special_tokens_map.json, added_tokens.json and config.json beside it say whose tokenizer it is, its rules and its
 // added tokens (tokenizer_settings.h); what is read of them and not computed is in `remarks`.
 //
-// Of a folder, every file that makes a tokenizer must make the same: a set of texts that show their rules is cut by
+// All files of a folder that make a tokenizer must make the same: a set of texts that show their rules is cut by
 // each. Error(kData) names the files and an example where two differ, and a file that cannot be read beside others; a
 // path to one of them chooses it. What came of it all is in the descriptor that a run keeps.
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels,

@@ -76,7 +76,7 @@ class SideFile {
     static const Json::Object& none = *new Json::Object();
     return json_ ? json_->AsObject() : none;
   }
-  // Null where there is no such key, or it is null.
+  // Null if there is no such key, or it is null.
   const Json* Find(const char* key) const {
     const Json* value = json_ ? json_->Find(key) : nullptr;
     return value != nullptr && !value->is_null() ? value : nullptr;

@@ -50,7 +50,7 @@ struct TokenizerSettings {
   std::vector<std::string> remarks;      // on what is not computed
 };
 
-// Of the folder's files; those that are not there say nothing. Error(kData) that names file and key for what is
+// Reads the folder's files; absent ones say nothing. Error(kData) that names file and key for what is
 // malformed, for two files that say different things, and for settings that change ids and are not computed.
 TokenizerSettings ReadTokenizerSettings(const std::filesystem::path& folder);
 

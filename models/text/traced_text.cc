@@ -19,7 +19,7 @@ int CombiningClass(char32_t code) {
   return code < 0x300 ? 0 : utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
 }
 
-// Of valid UTF-8.
+// Decodes a character of valid UTF-8.
 char32_t Decode(std::string_view character) {
   const auto byte = [&](size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(character[i])); };
   if (character.size() == 1) return byte(0);

@@ -139,7 +139,7 @@ class WordPieceTokenizer : public Tokenizer {
            model_.prefix == usual.prefix && model_.longest_word == usual.longest_word &&
            model_.clean_up == usual.clean_up && std::none_of(model_.pieces.begin(), model_.pieces.end(), ends_lines);
   }
-  // The shortest piece that begins a word, and the shortest that goes on with it; "" where there is none.
+  // The shortest piece that begins a word, and the shortest that goes on with it; "" if there is none.
   std::pair<std::string, std::string> SpelledWord() const {
     const auto shortest = [this](const std::unordered_map<std::string_view, int32_t>& pieces,
                                  const std::string& before) {

@@ -27,7 +27,7 @@ std::string StepName(int64_t step) {
   return text;
 }
 
-// The step of a directory's name, none where it is not exactly the name of a checkpoint.
+// The step of a directory's name, none if it is not exactly the name of a checkpoint.
 std::optional<int64_t> StepOfName(const std::string& name) {
   const std::string_view prefix = kStepPrefix;
   if (name.size() < prefix.size() + 8 || name.size() > prefix.size() + 12 || name.compare(0, prefix.size(), prefix)) {

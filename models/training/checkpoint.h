@@ -47,7 +47,7 @@ struct SkippedCheckpoint {
 struct FoundCheckpoint {
   std::optional<Checkpoint> checkpoint;    // none: there is no good one
   std::vector<SkippedCheckpoint> skipped;  // newer ones that were refused, newest first
-  // Of FindBest: one of those whose score is better, or cannot be read, so that it may be.
+  // Set by FindBest: a checkpoint whose score is better, or cannot be read, so that it may be.
   std::optional<SkippedCheckpoint> better;
 };
 
@@ -108,7 +108,7 @@ class CheckpointStore {
 // By dotted path; sharing memory with the parameters.
 std::vector<NamedTensor> ParameterTensors(const Module& module);
 
-// Copies the file's tensors into the parameters. Error(kData) naming file and tensor where one is missing, unknown, or
+// Copies the file's tensors into the parameters. Error(kData) naming file and tensor if one is missing, unknown, or
 // of another shape or dtype; nothing is changed then.
 void LoadParameters(const TensorFile& file, Module& module);
 

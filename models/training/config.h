@@ -54,7 +54,7 @@ struct DataConfig {
   int64_t vocabulary = 1000;
 };
 
-// Of every seed.
+// The range of every seed.
 inline constexpr FieldRange kSeedRange = {0, 9.2e18};
 
 struct OptimizationConfig {
@@ -148,7 +148,7 @@ TrainingConfig Continued(TrainingConfig run, int64_t steps);
 // The end of the stage that `step` belongs to, steps done: of continued_at and steps the first that is not below it.
 int64_t EndOfStage(const OptimizationConfig& config, int64_t step);
 
-// The names of `frozen`; none where it is empty or "none".
+// The names of `frozen`; none if it is empty or "none".
 std::vector<std::string> FrozenNames(const OptimizationConfig& config);
 // Gives a model the configuration's precision and activations, and makes the parameters that `frozen` names
 // untrainable. Error(kUsage) of that field where a name is none of the model's, or nothing is left to train.

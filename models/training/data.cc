@@ -40,7 +40,7 @@ std::string Fingerprint(const TextCorpus& corpus) {
   return has_end ? "whole-" + ChecksumText(whole.value()) : ChecksumText(samples.value());
 }
 
-// Of those that are made from the training part.
+// Makes the tokenizers that are trained on the training part.
 std::shared_ptr<const Tokenizer> TrainNamedTokenizer(const TrainingConfig& config, const TextCorpus& corpus,
                                                      const StopRequest& stop) {
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;

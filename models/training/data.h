@@ -20,7 +20,7 @@ struct TrainingData {
   std::shared_ptr<const TaskSet> tasks;  // of one that learns tasks; else null
   std::shared_ptr<const Tokenizer> tokenizer;
   std::string description;  // of the corpus or the tasks, for people
-  // Of all text of both parts; of text without an end, of samples; of tasks, of their rows. Runs with different ones
+  // Identifies all text of both parts; the samples of a text without end; the rows of tasks. Runs with different ones
   // did not see the same. "KIND:DIGITS"; two of different kinds tell nothing about each other.
   std::string fingerprint;
   std::vector<std::string> remarks;  // on the tokenizer's files, sentences for the user

@@ -57,7 +57,7 @@ struct RunEvaluation {
 };
 
 // As it is printed: {"step", each metric, "loss_lower_bound", "constant_guess", "tokens", "examples"}, the guess, an
-// object, where there is one.
+// object, if there is one.
 Json EvaluationMembers(const RunEvaluation& evaluation);
 // A line of metrics.jsonl: the same with {"event": "eval"} before and "seconds" after.
 Json EvaluationEvent(const RunEvaluation& evaluation);
@@ -68,7 +68,7 @@ class HeldOut {
  public:
   virtual ~HeldOut() = default;
 
-  // Error(kNumerical) if a measure of text is not finite. Both: Interrupted where they are asked to stop.
+  // Error(kNumerical) if a measure of text is not finite. Both: Interrupted if they are asked to stop.
   virtual EvaluationResult Evaluate(const Model& model, const Observer& observer) const = 0;
   virtual Baselines FindBaselines(const StopRequest& stop) const = 0;
   // The batches that Evaluate measures a loss on, which ranks can share; null: it asks for answers.

@@ -99,7 +99,7 @@ std::string RecordOf(std::string_view event) {
   return length + MaskedChecksum(length) + std::string(event) + MaskedChecksum(event);
 }
 
-// Takes the first record off the front of `rest`; nothing where that is none, whole and undamaged.
+// Takes the first record off the front of `rest`; nothing if that is none, whole and undamaged.
 std::optional<std::string_view> TakeRecord(std::string_view* rest) {
   constexpr size_t kHeader = kLengthBytes + kChecksumBytes;
   if (rest->size() < kHeader + kChecksumBytes) return std::nullopt;

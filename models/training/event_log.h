@@ -17,7 +17,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // A new file events.out.tfevents.SECONDS.crosstalk in the folder of a run, open at its end.
 class EventLog {
  public:
-  // Of the files that earlier sessions left in the folder, what precedes the resumption at `step` is kept, as in
+  // Keeps what precedes the resumption at `step` in the files that earlier sessions left in the folder, as in
   // metrics.jsonl (MetricsLog); a cut off or damaged record is removed, with everything after it.
   EventLog(const std::string& folder, int64_t step, MetricsLog::Evaluated evaluated);
   ~EventLog();

@@ -163,7 +163,7 @@ FieldTable<RunConfig> RunFields() {
                         {.affects_result = kNoEffect, .may_be_missing = true})});
 }
 
-// The rows, each read by those of the types that have it among the members that are their own; by all, where none has.
+// The rows, each read by those of the types that have it among the members that are their own; by all, if none has.
 template <typename Type, typename Config>
 FieldTable<Config> ReadByOwners(const char* key, const std::vector<Type>& types, FieldTable<Config> rows) {
   for (Field<Config>& row : rows) {

@@ -17,11 +17,11 @@ namespace crosstalk {
 // A run's configuration from what its user gives of it: over the defaults, over that of the run that is resumed, or
 // over that whose weights it begins with.
 
-// Of a new run. Of model and tokenizer, what is not given is as in the run whose weights it begins with. Error(kUsage)
-// of the field "model" for another model than that.
+// The configuration of a new run. Model and tokenizer that are not given are those of the run it starts from.
+// Error(kUsage) of the field "model" for another model than that.
 TrainingConfig ConfigToBegin(const Given& given);
-// Of a run that is resumed, in `folder` or from a checkpoint: what is not given is as in it. More steps than it has
-// continue it. Error(kUsage) of the field "steps" for fewer.
+// The configuration of a run that is resumed, in `folder` or from a checkpoint, which gives what is not said. More
+// steps than it has continue it. Error(kUsage) of the field "steps" for fewer.
 TrainingConfig ConfigToResume(const Given& given, const ResumeOptions& resume, const std::string& folder);
 
 // Without "." and doubled slashes; empty for nothing. "a/.." stays: where a is a link, that is not the folder that a is
@@ -50,7 +50,7 @@ TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks,
 // FixedFields.
 std::vector<std::string> FieldsOfTheOrigin();
 
-// Sets steps, and the warm-up that is a share of them, where they are not said otherwise. The examples are counted only
+// Sets steps, and the warm-up that is a share of them, if they are not said otherwise. The examples are counted only
 // for steps that follow from passes over them.
 void SetSteps(const FinetuningLength& length, const std::function<int64_t()>& count_examples, TrainingConfig* config);
 

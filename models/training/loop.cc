@@ -61,7 +61,7 @@ Loop::End Loop::Train(int64_t steps) {
   return End::kFinished;
 }
 
-// Adds a part's gradients to those that the parameters hold, unless the loss is not finite. `done`, where there is
+// Adds a part's gradients to those that the parameters hold, unless the loss is not finite. `done`, if there is
 // one, is told of each as soon as it is complete.
 LossSum Loop::ComputePart(const Batch& batch, int64_t part, const LossScales& scales, const GradientDone& done,
                           StepResult* result) const {

@@ -42,7 +42,7 @@ struct StepResult {
   int64_t tokens = 0;         // the same, inputs counted too
   // Wall time: all that is not reproducible.
   double seconds = 0;  // of the whole step, the wait for its batches included
-  // Of the parts' passes: one after another, or of the threads that compute them beside each other on average.
+  // Sums over the parts' passes if they run one after another; means over threads that compute them beside each other.
   double forward_seconds = 0;
   double backward_seconds = 0;
   GradientReducer::Exchange exchange = {};
@@ -116,7 +116,7 @@ namespace crosstalk {
 
 class TrainingInMemory {
  public:
-  // On rank 0 of `ranks`, with those that serve it, or where that is null by itself. Refers to both. Errors of
+  // On rank 0 of `ranks`, with those that serve it, or if that is null by itself. Refers to both. Errors of
   // RankLeader.
   TrainingInMemory(const ResolvedConfig& config, const TrainingData& data, RankGroup* ranks);
   // `config` is resolved. Refers to `data`.
@@ -124,7 +124,7 @@ class TrainingInMemory {
       : TrainingInMemory(config, data, VocabularyOf(config, data.tokenizer.get()),
                          MakeLoopOptions(config.optimization)) {}
   // With another vocabulary than that of the data's tokenizer, as long as it has all its ids. Refers to the reducer,
-  // where there is one, which has the parts of a step. Interrupted where `stop` says so.
+  // if there is one, which has the parts of a step. Interrupted where `stop` says so.
   TrainingInMemory(const TrainingConfig& config, const TrainingData& data, const Vocabulary& vocabulary,
                    const LoopOptions& options, GradientReducer* reducer = nullptr, const StopRequest& stop = {});
 

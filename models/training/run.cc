@@ -31,7 +31,7 @@ RunSession SessionFrom(int64_t step, Precision precision) {
           .bfloat16_unit = precision == Precision::kBFloat16 ? kernels::BFloat16UnitName() : ""};
 }
 
-// Of what the sessions computed, all that stands before `step`: a session that goes on from a step takes back what
+// All stretches before `step` that the sessions computed: a session that goes on from a step takes back what
 // earlier ones computed after it.
 std::vector<RunSession> StretchesBefore(int64_t step, const std::vector<Json>& sessions, const std::string& source) {
   std::vector<RunSession> stretches;
@@ -193,7 +193,7 @@ void TrainingRun::Evaluate() {
   }
   evaluation.baselines = *baselines_;
   Json event = EvaluationEvent(evaluation);
-  // Of the steps since the last evaluation, and of this one.
+  // The energy since the last evaluation, this one included.
   if (const std::optional<double> joules = energy_.Joules()) event.Set("joules", *joules);
   AppendMetrics(event);
   AppendPictures();
@@ -244,7 +244,7 @@ bool TrainingRun::Due(int64_t every) const {
   return step() > 0 && every > 0 && step() % every == 0 && 2 * (end - step()) >= every;
 }
 
-// Evaluates and saves where that is due and has not been done.
+// Evaluates and saves if that is due and has not been done.
 void TrainingRun::DoWhatIsDue() {
   if (Due(*config_->run.eval_every) && !IsEvaluated()) Evaluate();
   if (Due(*config_->run.checkpoint_every) && !saved_) SaveCheckpoint();

@@ -37,7 +37,7 @@ struct TrainingSummary {
 class TrainingRun {
  public:
   // Locks the folder, then opens the data, makes or trains the tokenizer, builds the model and, to resume, loads the
-  // checkpoint. Nothing is written before all of that has succeeded but the lock, and that goes where there was no run.
+  // checkpoint. Nothing is written before all of that has succeeded but the lock, and that goes if there was no run.
   // A run with an origin begins with a checkpoint of its weights: from then on nothing of the origin is needed.
   // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files, or another process trains there.
   // Error(kData) for data that cannot be used, if no checkpoint is good although there are some, or if the checkpoint's

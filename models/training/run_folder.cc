@@ -140,7 +140,7 @@ std::optional<std::string> RunFolder::ForeignName() const {
   if (!Exists(path_) || HoldsRun()) return std::nullopt;
   for (const std::string& name : ListDirectory(path_)) {
     if (name == kLockName || IsTemporaryName(name)) continue;
-    // Of a run that was cut before it had saved the weights that it begins with.
+    // True for a run that was cut before it had saved its first weights.
     if (name == kCheckpointsName && KindOf(CheckpointDirectory()) == PathKind::kDirectory) {
       const std::vector<std::string> begun = ListDirectory(CheckpointDirectory());
       if (std::all_of(begun.begin(), begun.end(), IsTemporaryName)) continue;

@@ -61,13 +61,13 @@ struct RunSession {
   std::string simd_bits;  // empty where the session's version recorded none
   PlatformInfo platform;
   std::string bfloat16_unit = "";  // where it computed in bfloat16
-  Json ranks = {};                 // where there were several: the place of each
+  Json ranks = {};                 // if there were several: the place of each
 
   static FieldTable<RunSession> Fields();
   static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
 };
 
-// Of run.json, and of a checkpoint's config.json and state.json.
+// The format of run.json, and of a checkpoint's config.json and state.json.
 inline constexpr int kRunFormat = 2;
 
 // CreateDirectories whose errors are of the field "out", with what to do.
@@ -104,7 +104,7 @@ class RunLock {
  public:
   // Creates the folder if it is missing. Error(kUsage) if another process holds it; a process that dies lets go.
   explicit RunLock(const std::string& folder);
-  // Of PARENT/NAME-1, or -2, …: the first that does not exist. Each of several processes gets its own.
+  // Locks PARENT/NAME-1, or -2, …: the first that does not exist. Each of several processes gets its own.
   static std::unique_ptr<RunLock> OfNewFolder(const std::string& parent, const std::string& name);
   // A folder that this object created, and that nobody has put anything into, goes with it.
   ~RunLock();

@@ -14,13 +14,14 @@ namespace CROSSTALK_PUBLIC crosstalk {
 struct StepCost {
   int64_t parameters = 0;
   int64_t frozen_parameters = 0;  // of them: not trained
-  // Of the forward passes over the step's whole batch, as the pseudocode and the matrix products have them (no
+  // The forward passes over the step's whole batch, as the pseudocode and the matrix products have them (no
   // elementwise work), and of the step with its gradient: 3 times that, 4 times with recomputation; less where
   // parameters are frozen, which is not counted.
   int64_t forward_multiplications = 0;
   int64_t step_multiplications = 0;
   int64_t total_bytes = 0;  // the most that tensors take at once
-  // Of it: parameters, and the gradients of those that are trained, as many as a step of several parts keeps at once.
+  // Its parts: parameters, and the gradients of those that are trained, as many as a step of several parts keeps at
+  // once.
   int64_t parameter_bytes = 0;
   int64_t optimizer_bytes = 0;   // the optimizer's state
   int64_t activation_bytes = 0;  // what the peak takes beyond these two
@@ -39,10 +40,9 @@ inline StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& voc
   return EstimateStep(config, ConfigureModel(*config, vocabulary));
 }
 
-// Of the most loaded of so many ranks, which compute the step's parts together and hold the optimizer's state of the
-// parameters that they update alone: in_turn_bytes less what it does not hold, plus the largest gradients that it
-// receives.
-// `cost` is EstimateStep's.
+// The bytes of the most loaded of so many ranks, which compute the step's parts together and hold the optimizer's state
+// of the parameters that they update alone: in_turn_bytes less what it does not hold, plus the largest gradients that
+// it receives. `cost` is EstimateStep's.
 int64_t BytesOfRank(const ResolvedConfig& config, const ModelConfig& model, const StepCost& cost, int ranks);
 
 }  // namespace crosstalk

@@ -24,7 +24,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Answers to one task's rows, and the measures of those rows that have answers of their own; empty where none has.
+// Answers to one task's rows, and the measures of those rows that have answers of their own; empty if none has.
 struct TaskResult {
   const TaskType* type = nullptr;
   TaskSplit split = TaskSplit::kDev;
@@ -32,17 +32,17 @@ struct TaskResult {
   std::vector<Metric> measures, constant_guess = {};  // NaN: not defined
   std::optional<double> no_answer_threshold;          // of predictions that say how sure they are that there is none
 };
-// Answers that are less likely than that there is none are emptied: above `no_answer_threshold`, or where that is not
-// given above the threshold that scores best on these rows, or where they have no answers of their own above one half.
+// Answers that are less likely than that there is none are emptied: above `no_answer_threshold`, or if that is not
+// given above the threshold that scores best on these rows, or if they have no answers of their own above one half.
 // `constant_guess` is not filled in.
 TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
                       const TaskType& type, TaskSplit split, const std::vector<TaskRow>& rows,
                       const Observer& observer = {}, std::optional<double> no_answer_threshold = std::nullopt);
 
-// The measures of the best constant answer to those rows that have answers; empty where none has.
+// The measures of the best constant answer to those rows that have answers; empty if none has.
 std::vector<Metric> ConstantGuessOf(const TaskType& type, const std::vector<TaskRow>& rows);
 
-// The mean over the tasks that were measured of MainScore; one that is not defined counts as 0. NaN where none was
+// The mean over the tasks that were measured of MainScore; one that is not defined counts as 0. NaN if none was
 // measured.
 double MeanScore(const std::vector<TaskResult>& results);
 
@@ -80,7 +80,7 @@ struct RunMixing {
   Precision measured_in = Precision::kFloat32;
 };
 
-// Of the run in a folder, whose newest good checkpoint is `newest`; the sizes of the dynamic projections are those of
+// The mixing of the run in a folder whose newest good checkpoint is `newest`; the dynamic projections are measured on
 // its first held-out batch, in the precision of newest.model. `held_out`: the run's held-out text, where it is open
 // already. most_cubes: of each state, as of MixingOf.
 RunMixing MixingOfRun(const std::string& run_folder, const Trained& newest,

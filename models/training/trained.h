@@ -34,8 +34,8 @@ enum class TrainedParts {
 };
 
 enum class TokenizerUse {
-  kNeeded,      // Error(kData) where there is none
-  kWhereThere,  // null where there is none, as an imported or a published model may have none
+  kNeeded,      // Error(kData) if there is none
+  kWhereThere,  // null if there is none, as an imported or a published model may have none
   kNone,        // it is not read
 };
 
@@ -63,7 +63,7 @@ struct Trained {
   int64_t step = 0;
   std::string checkpoint;            // its path, or a published folder's
   std::string weights_checksum;      // of its model.safetensors
-  std::string optimizer_checksum;    // of its optimizer.safetensors, where it has one
+  std::string optimizer_checksum;    // of its optimizer.safetensors, if it has one
   bool has_optimizer_state = false;  // as no published model has
   std::vector<std::string> skipped;  // why others were passed over: damaged ones
   // What Open (interop/import.h) adds.
@@ -102,7 +102,7 @@ Origin OriginOf(const Trained& origin, OptimizerStart start);
 // The newest checkpoint of a run's folder, or a checkpoint, as OpenRun reads it. Errors are of the field init_from:
 // kUsage where nothing is at the path, kData for what cannot be used.
 Trained LoadOrigin(const std::string& path, TrainedParts parts);
-// A run's start: the model and, where it is carried over, the optimizer's state.
+// A run's start: the model and, if it is carried over, the optimizer's state.
 Trained LoadOrigin(const std::string& path, OptimizerStart start);
 
 // The fields inherited from the origin's configuration (Inherited): all that says what the model is and what it

@@ -69,7 +69,7 @@ Variable Positions(const Variable& buffer, int64_t length) {
   return buffer.defined() ? Variable(buffer.value().Slice(1, 0, length)) : Variable();
 }
 
-// Of a bias of n queries and m keys that of the last `rows` queries: what a step reads where another layer's
+// The last `rows` queries of a bias of n queries and m keys: what a step reads where another layer's
 // convolution reads more.
 LogitsBias LastQueries(const LogitsBias& bias, int64_t rows, int64_t m) {
   if (!bias.defined()) return bias;

@@ -71,7 +71,7 @@ struct Mixings {
 };
 
 // Mixes heads: to[b,t,n,m] = from[b,s,n,m]·P[s,t] + from·R_X[b,n,s,t] + from·R_M[b,m,s,t] + from·R(F_X) + from·R(F_M),
-// each term where it is there, and `from` itself where none is. P + R_X (or P + R_M) is one matrix per query (or memory
+// each term where it is there, and `from` itself if none is. P + R_X (or P + R_M) is one matrix per query (or memory
 // position), so P beside a dynamic projection costs no multiplications. Nothing here is as large as n·m·s·t.
 Variable MixHeads(const Variable& from, const Mixings& mixings) {
   const Variable &P = mixings.P, &R_X = mixings.R_X, &R_M = mixings.R_M, &F_X = mixings.F_X, &F_M = mixings.F_M;
@@ -194,7 +194,7 @@ Dims ConfiguredDims(const AttentionConfig& config) {
   return dims;
 }
 
-// `equation`, which is x[b, n, d] times P[d, heads, size], and + bias[heads, size] where it is defined: one product
+// `equation`, which is x[b, n, d] times P[d, heads, size], and + bias[heads, size] if it is defined: one product
 // then too.
 Variable ProjectHeads(const char* equation, const Variable& x, const Variable& P, const Variable& bias) {
   if (!bias.defined()) return Einsum(equation, {x, P});
@@ -275,7 +275,7 @@ Variable OfMember(int64_t h, int64_t member, double value, DType dtype) {
   return Variable(S);
 }
 
-// P[h, h] with zeros between heads of different groups, where there are some. Undefined stays so.
+// P[h, h] with zeros between heads of different groups, if there are some. Undefined stays so.
 Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
   if (!P.defined() || config.mixing_group == 0) return P;
   const Tensor mask = Tensor::Zeros(P.shape(), P.dtype());

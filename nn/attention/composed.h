@@ -29,7 +29,7 @@ void CheckAttentionParameters(const AttentionConfig& config, const AttentionPara
 Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& parameters);
 
 // P_l[h_k, h] and P_w[h, h_v] as they mix, whatever parameters they are made of: with zeros between heads of different
-// groups, where there are some; of Differential::kV1 1 and -λ. Undefined where there is none.
+// groups, if there are some; of Differential::kV1 1 and -λ. Undefined if there is none.
 Variable LogitsMixing(const AttentionConfig& config, const AttentionParameters& parameters);
 Variable WeightsMixing(const AttentionConfig& config, const AttentionParameters& parameters);
 
@@ -52,7 +52,7 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
 // The mixings and convolutions that the calls of such a layer have; sizes, masks and bias are a call's own (BindShape).
 kernels::AttentionShape ShapeOf(const AttentionConfig& config);
 
-// With the head norm and gate where there are some: O[b, n, h_v, d_v] (bilinear [b, n, h, d_M]; without projections [b,
+// With the head norm and gate if there are some: O[b, n, h_v, d_v] (bilinear [b, n, h, d_M]; without projections [b,
 // n, 1, d_M]) → Y[b, n, d_Y].
 Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& O);
 

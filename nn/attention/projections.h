@@ -56,7 +56,7 @@ struct AttentionProjection {
   // Initial values: truncated normal of std factor / sqrt(product of the fan's dimensions); without a fan zeros.
   std::string_view fan;
   double factor;
-  // Of a head projection of X or M, which is dynamic: the matrices that it generates, [h_k, h] or [h, h_v] for each
+  // For a dynamic head projection of X or M, the matrices that it generates, [h_k, h] or [h, h_v] for each
   // query or memory position. Else null.
   Variable kernels::AttentionOperands<Variable>::*generated = nullptr;
   // kOption: whether a layer has it.
@@ -103,7 +103,7 @@ InitialValues DiagonalOfGenerator(const Layer& c);
 
 // clang-format off
 inline constexpr AttentionProjection kTable[] = {
-    // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor generated
+    // storage order the paper's field in every layer of … that … heads of rows fan factor generated
     {"P_q[d_X, h_k, d_k]",  "P_q[d_X, d_k, h_k]",  &P::P_q,  kProjected, kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_k",  1},
     {"P_k[d_M, g_k, d_k]",  "P_k[d_M, d_k, g_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1},
     {"P_v[d_M, g_v, d_v]",  "P_v[d_M, d_v, g_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1},

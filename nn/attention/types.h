@@ -106,7 +106,7 @@ struct AttentionCapture {
   Tensor L;  // [b, h, n, m]
   Tensor W;  // [b, h, n, m]
   Tensor U;  // [b, h_v, n, m]; undefined where nothing mixes the weights: it is W
-  // Of each dynamic projection that the layer has, a matrix for each query or memory position: "R_Xl"[b, n, h_k, h],
+  // For each dynamic projection that the layer has, a matrix for each query or memory position: "R_Xl"[b, n, h_k, h],
   // "R_Ml"[b, m, h_k, h], "R_Xw"[b, n, h, h_v], "R_Mw"[b, m, h, h_v].
   std::vector<NamedTensor> dynamic = {};
 };

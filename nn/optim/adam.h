@@ -74,7 +74,7 @@ void CheckAdamOptions(const char* optimizer, const kernels::AdamWOptions& option
 // Vectors (norms, biases, also those of heads) do not decay, nor parameters whose path contains a text of no_decay.
 bool Decays(const NamedParameter& parameter, const std::vector<std::string>& no_decay);
 
-// Of a parameter that decays or does not; `step` counts the steps before this one.
+// The options of the step of one parameter, which decays or not; `step` counts the steps before this one.
 kernels::AdamWOptions StepOptions(kernels::AdamWOptions options, bool decays, double learning_rate,
                                   double gradient_scale, int64_t step);
 

@@ -30,7 +30,7 @@ class Optimizer {
   // are some, then one tensor per slot named PARAMETER.SLOT ("encoder.final_norm.scale.v").
   std::vector<NamedTensor> State() const;
   // Takes over a state that the same optimizer of the same model gave; order does not matter. Error(kData), naming the
-  // tensor, where one is missing, unknown, or of another shape or dtype; nothing is changed then.
+  // tensor, if one is missing, unknown, or of another shape or dtype; nothing is changed then.
   void LoadState(const std::vector<NamedTensor>& state);
   // Before the first step: takes over what another run's optimizer of the same kind knows of these parameters, and goes
   // on from the steps that it has seen; step() stays 0. Its other parameters are left out. Errors as of LoadState.
@@ -95,8 +95,8 @@ struct ScheduleConfig {
   double decay_fraction = 0.1;
   double final_rate = 0;  // kCosine, kPolynomial: what it falls to
   double power = 1;       // kPolynomial
-  // Of a run that was continued at its end, ascending: steps below each are those of a run of so many steps, steps
-  // from the last one on those of a run of total_steps.
+  // The lengths of a run that was continued at its end, ascending: steps below each are those of a run of so many
+  // steps, steps from the last one on those of a run of total_steps.
   std::vector<int64_t> earlier_totals = {};
 
   // Throws a usage error of the field, as a training configuration calls it: learning_rate, warmup, steps, decay,
@@ -112,7 +112,7 @@ double LearningRate(const ScheduleConfig& config, int64_t step);
 // sqrt Σ g² over the gradients of all trainable parameters, summed in double in a fixed order. Not finite if a
 // gradient is not.
 double GradientNorm(const std::vector<NamedParameter>& parameters);
-// Its terms: Σ g² of each parameter, 0 where there is no gradient; and the norm of them.
+// Its terms: Σ g² of each parameter, 0 if there is no gradient; and the norm of them.
 std::vector<double> GradientSquares(const std::vector<NamedParameter>& parameters);
 double NormOf(const std::vector<double>& squares);
 

@@ -14,7 +14,7 @@ struct ModelToOpen {
   std::string model, run;  // two names of one option
   std::string checkpoint;  // empty: the command's default
 };
-// MODEL, --run and --checkpoint; `unsaid` is the checkpoint of a run where none is given.
+// MODEL, --run and --checkpoint; `unsaid` is the checkpoint of a run if none is given.
 FieldTable<ModelToOpen> ModelToOpenFields(WhichCheckpoint unsaid);
 
 // --precision; none: as the model was trained.

@@ -112,11 +112,11 @@ class OptionTable {
     bool flag() const { return placeholder.empty(); }
   };
   std::vector<Row> Rows() const;
-  // A sentence on the rows of another command; "" where there are none.
+  // A sentence on the rows of another command; "" if there are none.
   std::string TakenAsWell() const;
   // The message of an error, with an option ("--d-model") for each field that it names and an option sets.
   std::string MessageOf(const Error& error) const;
-  // Of a field that the command calls by another name: errors of `field` name the option `name`.
+  // Names the option of a field that the command calls otherwise: errors of `field` name the option `name`.
   void NameField(const std::string& field, const std::string& name);
 
  private:
@@ -162,7 +162,7 @@ class OptionTable {
   void ReadConfigFile(const std::string& path);
   // Makes the value of the texts. Errors name the option `name`.
   static void TakeTexts(const std::string& name, Entry* entry);
-  // The option that sets a field; "" where there is none.
+  // The option that sets a field; "" if there is none.
   std::string OptionOf(const std::string& field) const;
 
   std::string group_ = "Options";
@@ -172,7 +172,7 @@ class OptionTable {
   std::vector<std::pair<std::string, std::string>> field_names_;  // fields that options of another name set
 };
 
-// The parts of a list that commas separate, for the option `name`. Usage error where there is nothing, in all or in a
+// The parts of a list that commas separate, for the option `name`. Usage error if there is nothing, in all or in a
 // part.
 std::vector<std::string> SplitList(const std::string& name, const std::string& text);
 

@@ -55,7 +55,7 @@ void PutWithoutControls(std::string_view text, BoldSwitches bold, const Put& put
   put(text.substr(done));
 }
 
-// Whole, to where it is no terminal.
+// Whole if the output is no terminal.
 void PutMessage(std::string_view text) {
   const auto put = [](std::string_view part) { std::fwrite(part.data(), 1, part.size(), stderr); };
   if (isatty(STDERR_FILENO) == 1) {

@@ -85,7 +85,7 @@ std::string ShellQuoted(const std::string& word);
 //                                     {"memory_bytes", "memory", Shown(BytesText, &RowPlan::memory_bytes)}};
 //   MarkdownTable(TextOf(columns, plan.rows));  JsonOf(columns, plan.rows);
 
-// What stands in a row's column: JSON for programs, null where it is missing, and a text for people.
+// What stands in a row's column: JSON for programs, null if it is missing, and a text for people.
 struct TableValue {
   Json json;
   std::string text;

@@ -200,7 +200,7 @@ int Help(RankGroup& group, const OptionTable& options) {
   }
 }
 
-// Of the processors that this process may use, the share of each of so many ranks on the machine: all, where each is
+// Each rank's share of the processors that this process may use, of so many ranks on the machine: all, if each is
 // bound to its own. A control group's quota is for all of them.
 int ShareOfProcessors(int ranks_here) {
   const int of_mask = ProcessorsOfMask();

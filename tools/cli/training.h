@@ -70,7 +70,7 @@ void PrintPlace(size_t index, size_t count, const std::string& title);
 std::string SeedFolder(const std::string& folder, uint64_t seed);
 // None where the name is not exactly one of a seed's run.
 std::optional<uint64_t> SeedOf(const std::string& name);
-// Those that a folder has runs of; none where there is no folder.
+// Those that a folder has runs of; none if there is no folder.
 std::set<uint64_t> SeedsIn(const std::string& folder);
 
 // Error(kUsage) where --out holds anything but temporary files and names that `is_own`: "files that are not those of

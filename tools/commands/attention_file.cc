@@ -54,7 +54,7 @@ void CheckTensors(const TensorFile& file) {
 // The layer's configuration from the file's tensors: the kind, then every size.
 class FileLayout {
  public:
-  // Of a layer as `given`, except as the tensors say.
+  // Lays out a layer as `given`, except as the tensors say.
   FileLayout(const TensorFile& file, const AttentionConfig& given) : config(given), file_(file), dims_("attention") {
     ChooseForm();
     ChooseOptions();

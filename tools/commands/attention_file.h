@@ -29,7 +29,7 @@ struct AttentionEvaluation {
   std::vector<NamedTensor> tensors;
   // That computed Y and the gradients. W, which the fused one never holds, is the composed one's always.
   AttentionImplementation implementation = AttentionImplementation::kComposed;
-  // "result 'Y' has nan at [0, 0, 1] of [2, 3, 4]", for each that has one, where that is allowed.
+  // "result 'Y' has nan at [0, 0, 1] of [2, 3, 4]", for each that has one, if that is allowed.
   std::vector<std::string> non_finite = {};
 };
 

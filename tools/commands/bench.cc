@@ -88,7 +88,7 @@ bool IsVariantOf(const std::string& text, const std::string& name) {
 }
 
 // Those that one of the filter's texts names, in all variants, or whose names contain one that names none. Without a
-// filter all in float, and in bf16 where there is a goal for it. Only those of --precision, if it is given.
+// filter all in float, and in bf16 if there is a goal for it. Only those of --precision, if it is given.
 std::vector<Chosen> ChosenCases(const Settings& settings) {
   const bool all = settings.filter.empty();
   std::vector<BenchCase> cases = AllCases();

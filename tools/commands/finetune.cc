@@ -132,7 +132,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   }
 }
 
-// Of the first seed; the others take the same.
+// The dry run of the first seed; the others take the same.
 int DryRunOf(FinetuneSettings settings) {
   const std::vector<std::string> folders = FoldersOf(settings);
   std::optional<Checkpoint> checkpoint;

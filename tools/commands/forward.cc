@@ -63,7 +63,7 @@ std::vector<NamedVariable> Outputs(const Model& model, const TensorFile& file, O
   }
 }
 
-// "grad.NAME" of each parameter, in the published layout where there is one: d loss / d parameter, the total where the
+// "grad.NAME" of each parameter, in the published layout if there is one: d loss / d parameter, the total where the
 // parameter has several names.
 void AddGradients(const Trained& trained, const Variable& loss, std::vector<NamedTensor>* results) {
   Backward(loss);

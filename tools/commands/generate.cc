@@ -91,7 +91,7 @@ FieldTable<GenerateSettings> GenerateFields() {
 // A model that is to write, and with what.
 struct Writing {
   std::unique_ptr<Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
+  std::shared_ptr<const Tokenizer> tokenizer;  // null if there is none
   std::unique_ptr<TextWriter> writer;          // null without one
 };
 

@@ -23,7 +23,7 @@
 namespace crosstalk {
 namespace {
 
-// Of the values in a page, which is 5 MB with all that is around them.
+// The most bytes of values in a page, which is 5 MB with all that is around them.
 constexpr int64_t kMostMapsPageBytes = 4'850'000;
 
 struct InspectSettings {

@@ -38,7 +38,7 @@ std::string Scope(const TableResult& result) {
   return text;
 }
 
-// Of the pretrainings that count, evaluation left out.
+// The seconds of the pretrainings that count, evaluation left out.
 double SecondsOfSteps(const TableResult& result) {
   double seconds = 0;
   for (const RowResult& row : result.rows) {

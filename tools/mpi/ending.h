@@ -28,7 +28,7 @@ class Deadline {
 
 [[noreturn]] void EndAllRanks(int code);
 
-// The exit code that says what kind of error it is, as the command's: 5 where there is no memory or thread, else 1.
+// The exit code that says what kind of error it is, as the command's: 5 if there is no memory or thread, else 1.
 int CodeOf(const std::exception& error);
 
 }  // namespace crosstalk::mpi

@@ -35,7 +35,7 @@ constexpr char kGoodbye = 'g';  // it sends nothing more but beats
 constexpr char kBegun = 'r';    // it has begun to receive a large message
 constexpr char kNothing = 0;    // not such a byte
 
-// Of a larger message the receiver says when it begins, for the sender must then poll quickly too.
+// The receiver of a larger message says when it begins, for the sender must then poll quickly too.
 constexpr size_t kLargeBytes = 64 << 10;
 
 // Between beats; with a short time-out they are more frequent.

@@ -38,7 +38,7 @@ class RequestTable {
 
   // ---- Any thread ----
   Id Post(Request::Kind kind, int peer, int tag, std::byte* bytes, size_t size);
-  // The bytes moved. An error's text is empty where there is none.
+  // The bytes moved. An error's text is empty if there is none.
   size_t Wait(Id id, std::string* error);
   bool Test(Id id);
 

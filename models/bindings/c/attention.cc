@@ -78,7 +78,7 @@ Tensor SeedFor(const NamedVariable& output, const ct_tensor* seed) {
   return given;
 }
 
-// A leaf's gradient, where there is one, which leaves it; memory of the host's is not kept in it.
+// A leaf's gradient, if there is one, which leaves it; memory of the host's is not kept in it.
 void TakeGradient(const NamedVariable& leaf, std::vector<NamedTensor>* gradients, const Tensor& seed) {
   if (!leaf.value.requires_grad() || !leaf.value.grad().defined()) return;
   Tensor gradient = leaf.value.grad();
@@ -248,7 +248,7 @@ class Inputs {
  public:
   Inputs(const ct_tensors* tensors, DType dtype) : tensors_(TensorsOf(tensors, "inputs")), dtype_(dtype) {}
 
-  // A number's tensor, with a gradient where the pass is to have one; undefined where there is none.
+  // A number's tensor, with a gradient where the pass is to have one; undefined if there is none.
   Variable Take(const char* name, int rank, PassObject* pass) {
     const Tensor tensor = Find(name);
     if (!tensor.defined()) return Variable();

@@ -4,7 +4,7 @@
  * that was freed, is of another kind or was never given out is an error of the call. What a call needs of its arguments
  * it keeps: a handle may be freed as soon as the call that it was passed to has returned.
  *
- * A function that can fail returns a ct_status. Where that is not CT_OK, nothing was written through its pointers
+ * A function that can fail returns a ct_status. If that is not CT_OK, nothing was written through its pointers
  * unless its comment says so, and ct_last_error() says what is wrong. No exception leaves the library.
  *
  * Configurations and reports are JSON text, so that the signatures never grow. A NULL configuration is "{}". A key that
@@ -50,7 +50,7 @@ typedef struct ct_tensors ct_tensors;     /* tensors by name, in order */
 typedef struct ct_attention ct_attention; /* an attention layer with its parameters */
 typedef struct ct_cache ct_cache;         /* what a layer keeps of earlier positions while it decodes */
 typedef struct ct_pass ct_pass;           /* a forward pass that gradients can be taken of */
-typedef struct ct_model ct_model;         /* a model with its parameters and, where there is one, its tokenizer */
+typedef struct ct_model ct_model;         /* a model with its parameters and, if there is one, its tokenizer */
 typedef struct ct_training ct_training;   /* a training run in a folder */
 
 /* "0.2.0", of the library that is loaded. */
@@ -208,7 +208,7 @@ typedef struct ct_observer {
 /* A run in `folder`, as `crosstalk train --out` makes it, from the same configuration: {"data": "novels/", "steps":
  * 2000, "attention": "talking", …}; what is not given has its default, or where a run is resumed, is as in that.
  * `resume` is NULL or "none" for a new run, "auto" or "if-any" for the newest checkpoint of the run in the folder, or a
- * new one where there is none, or the path of a checkpoint. Nothing of the run depends on who drives it: its bits are
+ * new one if there is none, or the path of a checkpoint. Nothing of the run depends on who drives it: its bits are
  * the command's. `observer` is copied, and may be NULL. */
 CT_API ct_status ct_training_open(const char* folder, const char* configuration, const char* resume,
                                   const ct_observer* observer, ct_training** training);

@@ -184,7 +184,7 @@ namespace {
 struct LastError {
   ct_status status = CT_OK;
   std::string message, field;
-  const char* constant = nullptr;  // instead of the message, where there was no memory for one
+  const char* constant = nullptr;  // instead of the message, if there was no memory for one
 };
 
 thread_local LastError last_error;

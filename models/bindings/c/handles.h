@@ -45,7 +45,7 @@ class Object {
   Kind kind() const { return kind_; }
   const std::shared_ptr<Lock>& lock() const { return lock_; }
 
-  // Of ct_describe and ct_parameters: usage errors where the kind has none.
+  // What ct_describe and ct_parameters return. Usage errors if the kind has none.
   virtual Json Describe() const;
   virtual std::vector<NamedTensor> Parameters() const;
 

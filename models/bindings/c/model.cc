@@ -190,7 +190,7 @@ std::string Write(const Model& model, const TextWriter& writer, const std::strin
   return whole;
 }
 
-// Rows of ids as a search takes them. The mask of a row is where it has one.
+// Rows of ids as a search takes them, each with its mask if it has one.
 std::vector<SearchInput> RowsOf(const std::vector<NamedTensor>& tensors, int64_t vocabulary) {
   Batch batch;
   for (const NamedTensor& one : tensors) batch.Add(one.name, one.tensor);

@@ -27,7 +27,7 @@ Shape ShapeOfArray(const ct_array& array) {
   CROSSTALK_CHECK(array.rank == 0 || array.shape != nullptr, "shape is NULL");
   Shape shape;
   for (int i = 0; i < array.rank; ++i) shape.Append(array.shape[i]);
-  shape.NumElements();  // throws where there is none
+  shape.NumElements();  // throws if there is none
   return shape;
 }
 

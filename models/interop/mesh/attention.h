@@ -32,7 +32,7 @@ struct MeshBinding {
 };
 MeshBinding FindBinding(const PublishedConfig& config, const std::string& stack, const std::string& selector);
 
-// Of a tensor that must be there, of that rank, without a dimension of 0. Error(kData) that names it.
+// The shape of a tensor that must exist, of that rank, without a dimension of 0. Error(kData) that names it.
 const Shape& RequiredShape(const PublishedConfig& config, const std::string& tensor, int rank);
 // [h, buckets], of a stack's self-attention.
 const Shape& RelativeBiasShape(const PublishedConfig& config, const std::string& stack);

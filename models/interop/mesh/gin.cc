@@ -34,7 +34,7 @@ class StatementReader {
  public:
   StatementReader(std::string_view text, const std::string& source) : text_(text), source_(source) {}
 
-  // The next one without its comments and with its line ends as spaces; nothing where there is no more.
+  // The next one without its comments and with its line ends as spaces; nothing if there is no more.
   std::optional<std::string> Next() {
     std::string statement;
     int depth = 0;
@@ -86,7 +86,7 @@ class StatementReader {
   int line_ = 1;
 };
 
-// A value as JSON, macros as the string "%NAME"; nothing where it is none that is read.
+// A value as JSON, macros as the string "%NAME"; nothing if it is none that is read.
 class ValueReader {
  public:
   explicit ValueReader(std::string_view text) : text_(text) {}
@@ -197,7 +197,7 @@ class Bindings {
     size_t bytes;  // of the value's text
   };
 
-  // The value of %NAME, itself a macro or not; nothing where there is none.
+  // The value of %NAME, itself a macro or not; nothing if there is none.
   std::optional<Json> WithoutMacro(const Json& value) const {
     const Json* found = &value;
     for (int i = 0; i < kMostMacros; ++i) {

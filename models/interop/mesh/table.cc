@@ -162,7 +162,7 @@ std::optional<BlockHandle> TakeHandle(std::string_view* bytes) {
 
 std::string HandleBytes(const BlockHandle& handle) { return Varint(handle.offset) + Varint(handle.size); }
 
-// A short key that is not below `last` and, where there is one, below `next`: the fewest first bytes of `last` of which
+// A short key that is not below `last` and, if there is one, below `next`: the fewest first bytes of `last` of which
 // the final one can be raised.
 std::string Separator(const std::string& last, const std::string* next) {
   size_t at = 0;

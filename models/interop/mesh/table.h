@@ -56,7 +56,7 @@ class TableBlockWriter {
   // Keys must ascend.
   void Add(std::string_view key, std::string_view value);
   bool empty() const { return bytes_.empty(); }
-  // Of what Finish() would return.
+  // The size of what Finish() would return.
   size_t size() const { return bytes_.size() + 4 * restarts_.size() + 4; }
   // The block with its trailer, uncompressed; the writer is then empty.
   std::string Finish();

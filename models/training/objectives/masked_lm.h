@@ -38,7 +38,7 @@ inline constexpr int64_t kLongestNgram = 3;  // words
 std::vector<TokenRun> ChooseNgrams(std::span<const std::vector<TokenRun>> words_of_segments, int64_t budget,
                                    RandomSequence& random);
 
-// Of the tokens at `positions`, each by itself: 80 % become `mask`, 10 % one of `ordinary`, each as likely, 10 % stay.
+// Each token at `positions` for itself: 80 % become `mask`, 10 % one of `ordinary`, each as likely, 10 % stay.
 void HideTokens(std::span<const int64_t> positions, int32_t mask, std::span<const int32_t> ordinary,
                 RandomSequence& random, std::span<int32_t> ids);
 // The ids that may replace a hidden token: all but special tokens and sentinels.
@@ -61,7 +61,7 @@ namespace crosstalk {
 //   sentence_labels   int32[b]     with a sentence task: 0, or 1 where B is from elsewhere or the two are swapped
 // p is the most tokens that are hidden in a row, MostMasked(config).
 
-// The field most_masked, or where none is given ⌈noise_density · input_length⌉.
+// The field most_masked, or if none is given ⌈noise_density · input_length⌉.
 int64_t MostMasked(const ObjectiveConfig& config);
 
 }  // namespace crosstalk

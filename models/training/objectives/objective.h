@@ -138,7 +138,7 @@ struct ObjectiveType {
   EncoderHeads (*heads)(const ObjectiveConfig& config) = nullptr;
   // Error(kData) for a text that is too short, Error(kUsage) for a tokenizer that will not do.
   std::unique_ptr<ExampleSource> (*make)(const ObjectiveConfig& config, ExampleInputs inputs);
-  // Of an objective that learns tasks and not text: how a model that it trained answers to one of them, a prediction
+  // For an objective that learns tasks and not text: how a model that it trained answers to one of them, a prediction
   // for each row. Null for text.
   std::vector<TaskPrediction> (*answer)(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                         const TaskType& task, const std::vector<TaskRow>& rows,

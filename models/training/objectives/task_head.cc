@@ -242,7 +242,7 @@ EncoderTaskOptions TaskOptionsOf(const ObjectiveConfig& config) {
           .answer_length = config.answer_length};
 }
 
-// Of rows that are not known yet: as many as RACE and COPA have at most.
+// The number of choices of rows that are not known yet: as many as RACE and COPA have at most.
 constexpr int64_t kUsualChoices = 4;
 
 EncoderHeads HeadsOf(const ObjectiveConfig& config) {

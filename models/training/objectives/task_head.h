@@ -20,7 +20,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 //   classification  the label's name
 //   regression      the logit, with the fewest digits that read back as it
 //   choices         TaskRow::Choice::answer
-//   spans           the best valid span (encoder_rows.h) in the passage's own characters, "" where that has no tokens;
+//   spans           the best valid span (encoder_rows.h) in the passage's own characters, "" if that has no tokens;
 //                   and in no_answer how probable it is that there is none against that span, by the logits of both:
 //                   1 / (1 + e^(best - none)), none = [CLS]'s start + end, the least of all windows
 // The bits of an answer depend on its row alone, not on the other rows, nor on the number of threads. Error(kUsage) for

@@ -62,7 +62,7 @@ class TextToTextExamples : public ExampleSource {
  private:
   using Rows = std::vector<const TaskRow*>;
 
-  // Of each task the rows that have something to write: WSC's false pairs have not.
+  // The rows of each task that have something to write: WSC's false pairs have nothing.
   static std::vector<Rows> RowsWithTargets(const std::vector<TaskSet::Part>& parts) {
     std::vector<Rows> with_targets;
     for (const TaskSet::Part& part : parts) {

@@ -98,7 +98,7 @@ class MessageReader {
   size_t at_ = 0;
 };
 
-// Of a contiguous tensor.
+// The bytes of a contiguous tensor.
 inline std::span<std::byte> BytesIn(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.raw_data()),
           static_cast<size_t>(BytesOf(tensor.num_elements(), tensor.dtype()))};
@@ -143,7 +143,7 @@ class RankGroup {
   // Tensors of one rank, on another. They are received as they were, contiguous.
   void SendTensors(int to, std::span<const NamedTensor> tensors);
   std::vector<NamedTensor> ReceiveTensors(int from);
-  // Of what another rank sends, each tensor as it is asked for: each once, in the order in which they are sent.
+  // What another rank sends, each tensor as it is asked for: each once, in the order in which they are sent.
   std::vector<TensorSource> IncomingTensors(int from);
 
   // Whether every rank has come to the end of what they did together, so that others than rank 0 wait for its next

@@ -23,7 +23,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Of the batches of a step.
+// What the batches of a step hold.
 struct StepCounts {
   int64_t targets = 0, positions = 0, examples = 0, tokens = 0;
 };
@@ -34,7 +34,7 @@ struct LossSum {
   std::vector<MetricSum> metrics;
 };
 void AddTo(LossSum& left, LossSum right);
-// Of a parameter's gradients; one that is undefined has not been reached, and adds nothing.
+// Adds a parameter's gradients; one that is undefined has not been reached, and adds nothing.
 void AddTo(Tensor& left, Tensor right);
 
 // The binary tree over the parts 0 … N-1 of a step: node (level, i) = node (level-1, 2i) + node (level-1, 2i+1), the
@@ -111,7 +111,7 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  // Of the parts of a step, those that are computed here, ascending.
+  // The parts of a step that are computed here, ascending.
   virtual const std::vector<int64_t>& parts() const = 0;
   // Before the step's batches are made.
   virtual void Start() {}
@@ -132,8 +132,8 @@ class GradientReducer {
   virtual void ShareParameters() {}
   // The first text, by the order of parts, that is not empty.
   virtual std::string ShareText(std::string text) { return text; }
-  // Of this step so far: bytes sent to other processes; seconds from the first gradient that was sent or expected until
-  // all were there; and seconds, of these and of others, in which nothing was done but to wait.
+  // What this step has cost so far: bytes sent to other processes; seconds from the first gradient that was sent or
+  // expected until all were there; and seconds, of these and of others, in which nothing was done but to wait.
   struct Exchange {
     int64_t bytes_sent = 0;
     double exchange_seconds = 0;
@@ -248,7 +248,7 @@ class RankReducer : public GradientReducer {
   std::vector<int64_t> parts_;
   std::vector<Expected> expected_;  // of a step, in the order in which gradients become complete
 
-  std::vector<PartTree<Tensor>> gradients_;  // by parameter: of the parts here, and of all where it is owned
+  std::vector<PartTree<Tensor>> gradients_;  // by parameter: of the parts here, and of all if it is owned
   std::vector<double> complete_here_;        // by parameter: when, of the trace
   std::string losses_;                       // of the parts here: what AddLoss was given, as a message
   size_t next_expected_ = 0;

@@ -85,7 +85,7 @@ std::vector<NamedTensor> StateOf(int rank, const std::vector<NamedParameter>& pa
   return own;
 }
 
-// Of the parameters that a rank owns, in the order in which they are written.
+// The optimizer's state of the parameters that a rank owns, in the order in which it is written.
 std::vector<NamedTensor> SlotsAsInFile(const Optimizer& optimizer) {
   std::vector<NamedTensor> slots = optimizer.State();
   std::erase_if(slots, [](const NamedTensor& one) { return one.name == "step" || one.name == "carried_steps"; });

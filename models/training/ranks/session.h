@@ -41,7 +41,7 @@ class RankLeader {
   RankLeader& operator=(const RankLeader&) = delete;
 
   GradientReducer& reducer() { return *reducer_; }
-  // Of each rank {"host", "threads", "simd_target"}.
+  // {"host", "threads", "simd_target"} of each rank.
   const Json& places() const { return places_; }
   EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches);
   // Writes the state of all parameters into a file, given that of this rank's. Of the others' it holds one tensor at a
@@ -54,7 +54,7 @@ class RankLeader {
   Json places_ = Json::MakeArray();
 };
 
-// Rank 0: crosstalk::Evaluate of a model on batches of `text`, which is at `path`, or where that is empty the
+// Rank 0: crosstalk::Evaluate of a model on batches of `text`, which is at `path`, or if that is empty the
 // configuration's held-out text, which each rank opens by itself. Errors of RankLeader.
 EvaluationResult EvaluateOnRanks(RankGroup& group, const ResolvedConfig& config, const Tokenizer& tokenizer,
                                  const Model& model, const EvaluationBatches& batches, const TextSource& text,

@@ -67,9 +67,9 @@ struct BenchResult {
   std::optional<Step> step = {};
   std::optional<Decode> decode = {};
 
-  // Of the peak; 1 is the limit.
+  // The share of the peak, of which 1 is the limit.
   double ShareForward() const { return useful_gflop_forward / (forward_ms * 1e-3) / peak_gflops; }
-  // Of a whole step.
+  // The share of a whole step.
   double ShareWhole() const { return (useful_gflop_forward + useful_gflop_backward) / (whole_ms * 1e-3) / peak_gflops; }
   double ShareBackward() const { return useful_gflop_backward / (backward_ms * 1e-3) / peak_gflops; }
 };
@@ -86,12 +86,12 @@ struct BenchCase {
   std::function<std::vector<BenchResult>(const BenchSettings& settings)> run;
   // Whether its products are rounded in bf16: it can be measured as NAME-bf16 then.
   bool in_bfloat16 = true;
-  // "x1.7": how many times quicker than in float that is meant to be. Where there is a goal, both are measured unless
+  // "x1.7": how many times quicker than in float that is meant to be. If there is a goal, both are measured unless
   // the user chooses.
   std::string bfloat16_goal = {};
 };
 
-// In the order of the table; each followed by the composed path's, NAME-composed, where there is one.
+// In the order of the table; each followed by the composed path's, NAME-composed, if there is one.
 std::vector<BenchCase> LayerBenchCases();
 std::vector<BenchCase> MixingBenchCases();
 std::vector<BenchCase> ProductBenchCases();
@@ -127,7 +127,7 @@ struct PassSeconds {
   double whole = 0;  // 0: their sum
 };
 
-// Of a step of training.
+// The seconds of a training step as a pass.
 PassSeconds PassOf(const StepResult& step);
 
 // The most that `run` holds at any time beyond what was held before.

@@ -15,7 +15,7 @@ namespace crosstalk {
 namespace {
 
 // The matrix products of a T5: Y = X·W forward, dX = dY·Wᵀ and dW = Xᵀ·dY backward, ours on all threads, and OpenBLAS's
-// with its best kernels on one, where it is installed.
+// with its best kernels on one, if it is installed.
 
 using kernels::GemmArguments;
 using kernels::Transpose;

@@ -33,8 +33,8 @@ class LayerPass {
     return {.forward = middle - begin, .backward = WallSeconds() - middle};
   }
 
-  // Of one Run. Gradients come one by one, so that they are not all there at the peak: the peak of the forward pass,
-  // of whose outputs there is only Y, counts too.
+  // The extra bytes of one Run. Gradients come one by one, so that they are not all there at the peak: the peak of the
+  // forward of whose outputs there is only Y, counts too.
   int64_t MeasureExtraBytes() {
     ClearGradients();
     ResetPeakMemory();

@@ -151,8 +151,8 @@ DecodeCase LmOf(const char* kind, int64_t d_model, int64_t layers) {
   return {config.vocabulary, [config] { return std::make_unique<Lm>(config, 0); }};
 }
 
-// Of the parameters that a step reads whole: not the encoder's, and not what the memory was projected with. The table
-// of the embedding is the classifier's. In bfloat16 all that is large is rounded.
+// The bytes of the parameters that a step reads whole: not the encoder's, and not what the memory was projected with.
+// The table of the embedding is the classifier's. In bfloat16 all that is large is rounded.
 int64_t WeightBytes(const Model& model) {
   const size_t size = model.precision() == Precision::kBFloat16 ? sizeof(uint16_t) : sizeof(float);
   int64_t bytes = 0;

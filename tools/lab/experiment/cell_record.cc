@@ -47,7 +47,7 @@ void CheckDigest(const std::optional<std::string>& digest) {
       "model_sha256", "is not 64 hexadecimal digits");
 }
 
-// Of a field that an earlier version's file calls otherwise.
+// The present key of a field that an earlier version's file calls otherwise.
 std::string CurrentKey(const std::string& key) {
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (IsKeyOf(field, key)) return field.key;

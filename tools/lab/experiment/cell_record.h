@@ -35,7 +35,7 @@ struct FinetuningRecord {
   std::map<std::string, std::map<std::string, double>> scores;  // by task, by measure: "score"
   std::string data_fingerprint;
   std::optional<std::string> model_sha256;  // as above
-  std::optional<Json> of_scale;             // what the scale said of it; none where that is not known
+  std::optional<Json> of_scale;             // what the scale said of it; none if that is not known
   Json config = Json::MakeObject();         // the fields in which it is another than its pretraining, paths aside
 
   static FieldTable<FinetuningRecord> Fields();
@@ -52,7 +52,7 @@ struct CellRecord {
   void Validate();
 };
 
-// Of folders that hold finished runs. Error(kData) of the file for what is missing or damaged.
+// Read folders that hold finished runs. Error(kData) of the file for what is missing or damaged.
 PretrainingRecord ReadPretraining(const std::string& run_folder);
 FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::optional<Json>& of_scale,
                                 const TrainingConfig& pretraining);

@@ -47,7 +47,7 @@ struct Cell {
   std::string Title() const;  // "t5-talking-24x32, seed 1"
 };
 
-// The folder with the files of a finetuning's tasks; none where there are none.
+// The folder with the files of a finetuning's tasks; none if there are none.
 std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& finetuning);
 // The configuration of a finetuning that begins with `origin`, the fields of the scale over the published settings. Its
 // steps are 0 where they follow from the examples (SetSteps).
@@ -61,7 +61,7 @@ std::string TextOf(const TrainingConfig& config);
 bool IsFinished(const std::string& run_folder, bool has_tasks);
 // Whether nothing is left to do: all is finished, or its tasks' files are not there.
 bool IsFinished(const Cell& cell);
-// The content of result.json; none without the file. Error(kData) where it is damaged.
+// The content of result.json; none without the file. Error(kData) if it is damaged.
 std::optional<CellRecord> KeptRecord(const Cell& cell);
 // Writes result.json of a finished cell, or adds the finetunings that it lacks. Nothing happens to a cell that is not
 // finished, is another, or cannot be read. Failures to write are printed on standard error.
@@ -86,7 +86,7 @@ enum class CellEnd {
   kFailed,   // failure.json says why
   kLocked,   // another process computes it
 };
-// Begins or goes on with a cell, on the ranks where there are some. Events are printed on standard error. An error
+// Begins or goes on with a cell, on the ranks if there are some. Events are printed on standard error. An error
 // that cuts off what the ranks do together is thrown once it is recorded.
 CellEnd RunCell(const Cell& cell, const StopSignals& signals, RankGroup* ranks = nullptr);
 

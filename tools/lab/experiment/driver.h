@@ -48,8 +48,8 @@ struct EnumNames<CellStatus::State> {
 struct Status {
   std::vector<CellStatus> cells;
   int64_t CountOf(CellStatus::State state) const;
-  // Of the pretrainings, with the processes that run now and `more`, one where there is none. None before a cell of
-  // each model is finished: a step's time is taken from these, by what the rows multiply.
+  // The seconds left of the pretrainings, with the processes that run now and `more`, one if there is none. None before
+  // a cell of each model is finished: a step's time is taken from these, by what the rows multiply.
   std::optional<double> SecondsLeft(int64_t more) const;
 };
 
@@ -85,7 +85,7 @@ struct Unverifiable {
     return {{"cell", &Unverifiable::cell}, {"reason", &Unverifiable::reason}};
   }
 };
-// `count` of the cells whose results are there, drawn with the seed, all where there are no more; in their order. Of
+// `count` of the cells whose results are there, drawn with the seed, all if there are no more; in their order. Of
 // those that cannot be drawn, as they cannot be read or are of another configuration, it says so.
 struct DrawnCells {
   std::vector<Cell> cells;

@@ -29,7 +29,7 @@ struct TableMeasure {
 };
 // The measure of a run by its name in metrics.jsonl.
 TableMeasure MeasureOfMetric(const std::string& name);
-// Of perplexity and of steps less is better.
+// True for perplexity and for steps.
 bool LowerIsBetter(const TableMeasure& measure);
 // After the point of our own values: one more of ln(PPL) than the paper prints shows what rounds.
 int ShownDigits(const TableMeasure& measure);
@@ -63,7 +63,7 @@ struct Table {
   std::string rows_are = "row";  // what tells the rows apart: "heads"
   std::string section;           // of the paper; empty: it is none of the paper's
   int64_t width = 768;           // d_model of its rows' configurations
-  std::string scale = "smoke";   // at which it is computed where none is named
+  std::string scale = "smoke";   // at which it is computed if none is named
   std::string over = "heads";    // the field of a training configuration that the figure's curves are over
   std::vector<TableMeasure> measures;
   std::vector<TableRow> rows;

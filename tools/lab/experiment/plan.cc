@@ -45,14 +45,14 @@ TrainingConfig OnBytes(TrainingConfig config) {
   return config;
 }
 
-// Of a tokenizer of bytes, with as many ids as the configuration's has.
+// The vocabulary of a tokenizer of bytes, with as many ids as the configuration's has.
 Vocabulary BytesOf(int64_t size, const TrainingConfig& config, const Tokenizer& tokenizer) {
   Vocabulary vocabulary = VocabularyOf(config, &tokenizer);
   vocabulary.size = std::max(vocabulary.size, size);
   return vocabulary;
 }
 
-// Of the quickest of a few steps, without its update: whatever else runs on the machine makes one slower, and none
+// The seconds of the quickest of a few steps, without its update: other work on the machine makes one slower, and none
 // quicker.
 double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary, const TrainingData& data,
                       const StopSignals& signals) {

@@ -42,12 +42,12 @@ int64_t EvaluationsOf(const TrainingConfig& config);
 // Their cost, as a share of its steps: a held-out batch is the forward third of one.
 double EvaluationShare(const TrainingConfig& config);
 
-// Of one row: its cells are alike.
+// The plan of one row: its cells are alike.
 struct RowPlan {
   std::string name;  // "t5-talking-24x32"
   int64_t cells = 0, finished = 0, begun = 0;
   int64_t steps_left = 0;              // of pretraining, over its cells
-  std::optional<double> step_seconds;  // none where there is nothing left to do, or no rate
+  std::optional<double> step_seconds;  // none if there is nothing left to do, or no rate
   double seconds = 0;                  // to finish its cells
   int64_t memory_bytes = 0;            // of a step's tensors
   int64_t disk_bytes = 0;              // that its cells take when they are finished
@@ -64,7 +64,7 @@ struct Plan {
   int64_t finished() const;
   int64_t disk_bytes() const;
   int64_t memory_bytes() const;           // the most that a row takes
-  std::optional<double> seconds() const;  // none where there is no rate
+  std::optional<double> seconds() const;  // none if there is no rate
 };
 
 // Measures a few passes of each model that has something left to do, of its quickest row. A signal ends it early with

@@ -90,7 +90,7 @@ struct TableResult {
   std::vector<RowResult> rows;
   std::vector<ClaimResult> claims;
   std::vector<MissingCell> missing;
-  // Of the runs that count: what they saw and what computed them, each value once, in order.
+  // What the runs that count saw and what computed them, each value once, in order.
   std::set<std::string> data, versions, simd_bits, processors;
 
   bool IsMeasured(const TableMeasure& measure) const;

@@ -63,7 +63,7 @@ std::optional<double> PrintedRelativeTime(const TableResult& result, const Table
   return *own / *first;
 }
 
-// Of the runs whose processors told it; empty of none.
+// The energy of the runs whose processors told it; empty if none did.
 std::string EnergyNote(const TableResult& result) {
   double joules = 0;
   int64_t told = 0, runs = 0;
@@ -94,7 +94,7 @@ Column<RowResult> NameColumn(const TableResult& result) {
   return {"row", result.table->rows_are, [](Row row) { return row.row->name; }};
 }
 
-// A measure over the seeds, beside the paper's where it has one.
+// A measure over the seeds, beside the paper's if it has one.
 RowColumns MeasureColumns(const TableResult& result, const TableMeasure& measure) {
   const std::string &name = measure.name, more = name + "_long";
   const std::string paper = IsPrinted(result, name) ? "paper: " + measure.label : "";

@@ -34,12 +34,12 @@ struct StepRecording {
   int64_t steps = 1;                        // that the medians are of
 
   double step_seconds = 0;  // of the whole step, as it was
-  // Of one part.
+  // The seconds of one part.
   double batch_seconds = 0;  // to make its rows
   double forward_seconds = 0;
   double backward_seconds = 0;
   int64_t loss_bytes = 0;  // of what it says of its loss, in a message
-  // Of all trainable parameters together.
+  // The seconds of all trainable parameters together.
   double add_seconds = 0;                     // to add one gradient to another
   double norm_seconds = 0;                    // for the sum of squares
   double optimizer_seconds = 0;               // for the update

@@ -20,7 +20,7 @@
 namespace crosstalk {
 namespace {
 
-// Of messages over TCP, a system call and an interrupt at either end.
+// The overhead of a message over TCP: a system call and an interrupt at either end.
 constexpr double kOverhead = 5e-6;
 
 // Bytes a second are the nominal speed less TCP's overhead, latencies those of a switch and two hosts.
@@ -223,7 +223,7 @@ class Replayer {
     if (!ending_) GiveTurn(NextRank());
   }
 
-  // Of every thread, one after another; those that wait throw.
+  // Ends every thread, one after another; those that wait throw.
   void EndAll() {
     ending_ = true;
     for (const auto& rank : ranks_) {

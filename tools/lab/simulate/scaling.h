@@ -26,7 +26,7 @@ struct ScalingPoint {
   int64_t parts = 1;
   double seconds = 0;     // of a step
   double efficiency = 0;  // strong: seconds of one rank / (R · seconds); weak: seconds of one rank / seconds
-  // Of gradients' bytes those that arrive while their receiver computes; nothing where none are sent.
+  // The share of gradients' bytes that arrive while their receiver computes; nothing if none are sent.
   std::optional<double> hidden;
   double mean_sent_bytes = 0, most_sent_bytes = 0;  // of a rank: gradients and weights
   int64_t memory_bytes = 0;                         // RankMemoryBytes
