@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import crosstalk
 from crosstalk import _library
@@ -48,6 +49,12 @@ def compile_library(path, source, *arguments):
 
 
 class LibraryTest(unittest.TestCase):
+    def test_in_the_source_tree_it_looks_for_the_librarys_build_there(self):
+        with unittest.mock.patch.dict(os.environ):
+            os.environ.pop("CROSSTALK_LIBRARY", None)
+            (path,) = _library._candidates()
+        self.assertEqual(path, pathlib.Path(os.environ["CROSSTALK_SOURCE"]).resolve() / "build/lib/libcrosstalk.so")
+
     def test_the_package_has_the_version_of_the_headers(self):
         numbers = re.findall(r"#define CROSSTALK_VERSION_\w+ (\d+)", header_text("runtime/version.h"))
         self.assertEqual(crosstalk.__version__, ".".join(numbers))

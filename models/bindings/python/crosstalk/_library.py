@@ -77,7 +77,7 @@ def _candidates():
         return [pathlib.Path(named)]
     folder = pathlib.Path(__file__).resolve().parent
     if folder.parent.name != "dist-packages":
-        return [folder.parents[2] / "build" / "lib" / "libcrosstalk.so"]
+        return [folder.parents[3] / "build" / "lib" / "libcrosstalk.so"]
     prefix, soname = folder.parents[3], "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
     # Debian's package is one for all architectures.
     architecture = sysconfig.get_config_var("MULTIARCH") or ""
