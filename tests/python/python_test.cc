@@ -76,13 +76,15 @@ TEST_F(PythonTest, AnInstalledPackageFindsTheLibraryOfItsPrefixAlsoWhereThatWasM
   }
 }
 
-TEST_F(PythonTest, TheProgramOfThePageRuns) {
-  ASSERT_EQ(RunShell("sed -n '/^```python$/,/^```$/p' '" + source_ + "/docs/embedding_python.md' | grep -v '^```' > '" +
-                     (folder_ / "page.py") + "'")
-                .status,
-            0);
-  const ShellResult outcome = Run("page.py");
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
+TEST_F(PythonTest, TheProgramsOfThePageAndOfTheFrontPageRun) {
+  for (const std::string page : {"docs/embedding_python.md", "README.md"}) {
+    SCOPED_TRACE(page);
+    const ShellResult written = RunShell("sed -n '/^```python$/,/^```$/p' '" + source_ + "/" + page +
+                                         "' | grep -v '^```' > '" + (folder_ / "page.py") + "'");
+    ASSERT_EQ(written.status, 0);
+    const ShellResult outcome = Run("page.py");
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+  }
 }
 
 }  // namespace crosstalk::python_test

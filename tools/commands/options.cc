@@ -1,5 +1,6 @@
 // `crosstalk options`: every option of every subcommand, from the tables that the command line is parsed by, as names,
 // tables, pages of a manual, or completion for a shell.
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,24 +33,31 @@ std::vector<OptionTable::Row> DeclaredOptions(const Command& command) {
   return options.Rows();
 }
 
-// "|" would end a cell of the table.
-std::string MarkdownCell(const std::string& text) { return Join(Split(text, '|'), "\\|"); }
-
-std::string Markdown(const Command& command) {
+// A row that an earlier command has already, word for word, is named with that command instead; `first_at` has them.
+std::string Markdown(const Command& command, std::map<std::string, std::string>& first_at) {
   OptionTable options;
   command.declare(options);
   std::string text = StrCat("## crosstalk ", command.name, "\n\n", command.description, "\n");
   std::string group;
+  std::map<std::string, std::vector<std::string>> elsewhere;  // options by the command that has their row
   for (const OptionTable::Row& row : options.Rows()) {
     if (!row.of.empty()) continue;
+    const std::string names = Join(row.names, ", ");
+    const std::string entry = StrCat("- `", names, row.flag() || row.placeholder == names ? "" : " " + row.placeholder,
+                                     row.default_text.empty() ? "` " : "` (" + row.default_text + ") ", row.help, "\n");
+    const auto [first, is_new] = first_at.emplace(entry, command.name);
+    if (!is_new) {
+      elsewhere[first->second].push_back("`" + names + "`");
+      continue;
+    }
     if (row.group != group) {
       group = row.group;
-      text += StrCat("\n| ", group, " | | default |\n|---|---|---|\n");
+      text += StrCat("\n**", group, "**\n\n");
     }
-    const std::string names = Join(row.names, ", ");
-    text += StrCat("| `", MarkdownCell(names),
-                   row.flag() || row.placeholder == names ? "" : " " + MarkdownCell(row.placeholder), "` | ",
-                   MarkdownCell(row.help), " | ", MarkdownCell(row.default_text), " |\n");
+    text += entry;
+  }
+  for (const auto& [name, names] : elsewhere) {
+    text += StrCat("\nAs under `crosstalk ", name, "`: ", Join(names, ", "), ".\n");
   }
   const std::string taken = options.TakenAsWell();
   return taken.empty() ? text : StrCat(text, "\n", taken, "\n");
@@ -80,9 +88,11 @@ int ListOptions(const OptionsSettings& settings) {
     text = settings.command.empty() ? ManualOverview(commands) : ManualPage(commands[0]);
   } else if (settings.markdown) {
     text =
-        "# Options\n\nThe output of `crosstalk options --markdown`. Files for `--config`, and `run.json`, write names "
-        "with underscores: `d_model` for `--d-model`.\n";
-    for (const Command& command : commands) text += "\n" + Markdown(command);
+        "# Options\n\nHere you find every option of every command, with its default in brackets; "
+        "`crosstalk COMMAND --help` prints the same. Files for `--config`, and `run.json`, write names with "
+        "underscores: `d_model` for `--d-model`. This page is the output of `crosstalk options --markdown`.\n";
+    std::map<std::string, std::string> first_at;
+    for (const Command& command : commands) text += "\n" + Markdown(command, first_at);
   } else {
     for (const Command& command : commands) {
       for (const OptionTable::Row& row : DeclaredOptions(command)) {

@@ -230,7 +230,7 @@ Command ScoreCommand() {
   return {"score", "official measures of predictions on a task",
           "Compares a file of predictions with the labelled rows of a task and prints the measures of its official "
           "script, under that script's names. Predictions are in the task's official form: "
-          "SQuAD's JSON of a text for each id, GLUE's TSV, SuperGLUE's JSONL. docs/scores.md has each task's measures "
+          "SQuAD's JSON of a text for each id, GLUE's TSV, SuperGLUE's JSONL. docs/tasks.md has each task's measures "
           "and the rules for missing predictions.",
           OptionsOf(ScoreFields, Score, Computes::kNo)};
 }

@@ -1,5 +1,5 @@
 # Attacks on the code: races, file calls and allocations that fail, hostile input, faults in the sources. Included by the
-# Makefile; docs/reliability.md says what each has found last.
+# Makefile; docs/reliability/README.md says what each has found last.
 
 # In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps, and the
 # handles of C.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_docs.sh [COMMAND]: fails where README.md, docs/*.md or examples/course/*.md name something that does not exist: a header
+# check_docs.sh [COMMAND]: fails where README.md, ARTIFACT.md or a page of docs/ or examples/ names something that does not exist: a header
 # <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file of the
 # repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of the
 # subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists, or else
@@ -19,7 +19,8 @@ if [ $# -gt 0 ]; then options=$("$1" options --markdown); else options=$(cat doc
   printf '%s\n' "$options" | awk '
     /^## crosstalk / { print "command", command = $3 }
     /^All options of `crosstalk / { of = $5; sub(/`.*/, "", of); like[command] = of }
-    /^\| `-/ {
+    /^As under `crosstalk / { sub(/^As under `crosstalk [a-z]*`: /, "- "); gsub(/`, `/, ", ") }
+    /^- `/ {
       split($0, parts, "`")
       count = split(parts[2], words, /[ ,]+/)
       for (i = 1; i <= count; ++i) if (words[i] ~ /^-/) print "option", command, words[i]
@@ -222,4 +223,4 @@ awk '
     for (link in wanted) if (!(link in anchors)) { print wanted[link]; bad = 1 }
     if (!bad) print "docs: what they name exists"
     exit bad
-  }' names_file="$names" "$names" README.md docs/*.md examples/course/*.md
+  }' names_file="$names" "$names" README.md ARTIFACT.md docs/*.md docs/*/*.md examples/*.md examples/course/*.md

@@ -125,7 +125,7 @@ quick-folders: $(QUICK_TESTS:%=$(BUILD)/tests/%) $(call test_needs,$(QUICK_TESTS
 	@touch $(QUICK_FOLDERS:%=$(BUILD)/tests/%passed)
 
 .PHONY: examples
-examples: $(EXAMPLES) $(C_EXAMPLES)  ## build the examples, which docs/README.md lists in reading order, into build/examples
+examples: $(EXAMPLES) $(C_EXAMPLES)  ## build the examples, which examples/README.md lists in reading order, into build/examples
 	@echo "$(words $(EXAMPLES) $(C_EXAMPLES)) programs in $(BUILD)/examples"
 
 # After a change of bits that is meant: the file's difference is then part of the change.

@@ -52,7 +52,7 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
       {"`gready.h`", "no folder has a gready.h"},
       {"`build/tests/nn/attention/composd_test`", "there is no tests/nn/attention/composd_test"},
       {"[a page](docs/gone.md)", "the link docs/gone.md leads nowhere"},
-      {"[a part](docs/report.md#gone)", "no heading of docs/report.md is #gone"},
+      {"[a part](docs/inspection.md#gone)", "no heading of docs/inspection.md is #gone"},
       {"`--heads-of-nobody 3`", "no subcommand has an option --heads-of-nobody"},
       {"text with --heads-of-nobody", "no subcommand has an option --heads-of-nobody"},
       {"`crosstalk train --kinds talking`", "crosstalk train has no option --kinds"},
