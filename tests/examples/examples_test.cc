@@ -59,11 +59,11 @@ std::string Contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The list of docs/README.md and the first lines of the programs number them alike, from 1 on.
+// The list of examples/README.md and the first lines of the programs number them alike, from 1 on.
 TEST(ExamplesTest, AllAreNumberedInOneReadingOrder) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
   const fs::path root = source == nullptr ? "." : source;
-  const std::string readme = Contents(root / "docs/README.md");
+  const std::string readme = Contents(root / "examples/README.md");
   std::set<int> numbers;
   int programs = 0;
   for (const auto& entry : fs::directory_iterator(root / "examples")) {
