@@ -9,8 +9,7 @@
 
 #include "crosstalk/runtime/random.h"
 
-namespace crosstalk {
-namespace encoder_rows_test {
+namespace crosstalk::encoder_rows_test {
 
 using Spans = std::vector<TokenSpan>;
 
@@ -164,5 +163,4 @@ TEST(BestSpanTest, TheTextHasWholeCharactersAndNoSpaceAround) {
   EXPECT_EQ(SpanText(passage, pieces, {1, 2}), "\xC3\xA9\xE4\xB8\xAD");
 }
 
-}  // namespace encoder_rows_test
-}  // namespace crosstalk
+}  // namespace crosstalk::encoder_rows_test

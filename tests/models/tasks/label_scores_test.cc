@@ -7,11 +7,11 @@
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/scores.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace label_scores_test {
+namespace crosstalk::label_scores_test {
 
 const TaskType kBinary = MakeTask("mrpc", "glue", TaskForm::kClassification, {"0", "1"});
 const TaskType kBoolean = MakeTask("boolq", "superglue", TaskForm::kClassification, {"false", "true"});
@@ -29,17 +29,13 @@ TEST(LabelScoresTest, WordsThatAreNoLabelAreWrong) {
 }
 
 TEST(LabelScoresTest, EveryRowNeedsItsPrediction) {
-  const auto rows = LabelledRows({0, 1, 1});
-  testing::ExpectError(
-      [&] {
-        FindTask("boolq").score(kBinary, rows, {{"0", "0", {}}, {"2", "0", {}}});
-      },
-      ErrorKind::kData, {"1 of 3 rows have no prediction; the first is the one with the id \"1\" (dev.tsv, line 2)"});
-  testing::ExpectError(
-      [&] {
-        FindTask("boolq").score(kBinary, rows, {{"2", "0", {}}, {"2", "0", {}}});
-      },
-      ErrorKind::kData, {"two predictions have the id \"2\""});
+  const auto score = [](const std::vector<TaskPrediction>& predictions) {
+    return [=] { FindTask("boolq").score(kBinary, LabelledRows({0, 1, 1}), predictions); };
+  };
+  const std::string lacks = "1 of 3 rows have no prediction; the first is the one with the id \"1\" (dev.tsv, line 2)";
+  testing::ExpectRefused({{"none", score({{"0", "0", {}}, {"2", "0", {}}}), {lacks}},
+                          {"two", score({{"2", "0", {}}, {"2", "0", {}}}), {"two predictions have the id \"2\""}}},
+                         ErrorKind::kData);
 }
 
 TEST(LabelScoresTest, MultipleChoicesAreAnsweredAsTheyAreNamed) {
@@ -80,6 +76,8 @@ TEST(LabelScoresTest, AnswersOfNoLabelAreCounted) {
   const TaskType sts_b = MakeTask("sts-b", "glue", TaskForm::kRegression, {});
   const TaskType race = MakeTask("race", "race", TaskForm::kMultipleChoice, {});
   const auto rows = LabelledRows({0, 1, 0, 1});
+  const TaskType squad = MakeTask("squad", "squad", TaskForm::kSpan, {});
+  const auto answered = AnsweredRows({{"a"}, {"b"}, {"c"}, {"d"}});
   auto lettered = rows, others = rows;
   for (size_t i = 0; i < rows.size(); ++i) {
     lettered[i].choices = {{"", "A"}, {"", "B"}};
@@ -88,33 +86,22 @@ TEST(LabelScoresTest, AnswersOfNoLabelAreCounted) {
   const struct {
     const TaskType& type;
     const std::vector<TaskRow>& rows;
-    std::vector<std::string> answers;
+    std::string answers;  // with a bar between
     const char* says;
   } kCases[] = {
-      {kBinary,
-       rows,
-       {"1.0", "0.0", "1.0", "0.0"},
+      {kBinary, rows, "1.0|0.0|1.0|0.0",
        "4 of 4 answers are no labels (0, 1); the first is \"1.0\"; they count as wrong"},
-      {kBinary,
-       rows,
-       {"0", "1", "yes\n", "0"},
-       "1 of 4 answers is no label (0, 1); the first is \"yes\\n\"; it counts as wrong"},
-      {kBinary, rows, {"0", "1", "1", "0"}, ""},
-      {sts_b,
-       rows,
-       {"4,0", "3", "five", "nan"},
-       "2 of 4 answers are no numbers; the first is \"4,0\"; they count as -1"},
-      {sts_b, rows, {" 4.0", "+3", "-1", "1e0"}, ""},
-      {race,
-       lettered,
-       {"A", "C", "B", "c"},
-       "2 of 4 answers are no labels (A, B); the first is \"C\"; they count as wrong"},
-      {race, others, {"x0", "x0", "x2", "x3"}, "1 of 4 answers is no label; the first is \"x0\"; it counts as wrong"},
-      {MakeTask("squad", "squad", TaskForm::kSpan, {}), rows, {"a", "b", "c", "d"}, ""},
-      {race, AnsweredRows({{"a"}, {"b"}, {"c"}, {"d"}}), {"a", "x", "y", "z"}, ""},  // as ReCoRD: in words
+      {kBinary, rows, "0|1|yes\n|0", "1 of 4 answers is no label (0, 1); the first is \"yes\\n\"; it counts as wrong"},
+      {kBinary, rows, "0|1|1|0", ""},
+      {sts_b, rows, "4,0|3|five|nan", "2 of 4 answers are no numbers; the first is \"4,0\"; they count as -1"},
+      {sts_b, rows, " 4.0|+3|-1|1e0", ""},
+      {race, lettered, "A|C|B|c", "2 of 4 answers are no labels (A, B); the first is \"C\"; they count as wrong"},
+      {race, others, "x0|x0|x2|x3", "1 of 4 answers is no label; the first is \"x0\"; it counts as wrong"},
+      {squad, rows, "a|b|c|d", ""},
+      {race, answered, "a|x|y|z", ""},  // as ReCoRD: in words
   };
   for (const auto& [type, some, answers, says] : kCases) {
-    auto predictions = Answers(answers);
+    auto predictions = Answers(Split(answers, '|'));
     std::reverse(predictions.begin(), predictions.end());
     EXPECT_EQ(AnswersOfNoLabel(type, some, predictions), says);
   }
@@ -184,5 +171,4 @@ TEST(LabelScoresTest, GenderParityIsOfPairs) {
   EXPECT_EQ(ValueOf(measures, "gender_parity"), 0.5);
 }
 
-}  // namespace label_scores_test
-}  // namespace crosstalk
+}  // namespace crosstalk::label_scores_test

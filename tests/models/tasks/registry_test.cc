@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -11,8 +9,7 @@
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace registry_test {
+namespace crosstalk::registry_test {
 
 std::vector<TaskRow> Kept(TaskSplit split) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
@@ -62,5 +59,4 @@ TEST(StoriesTaskTest, PredictionsAreReadAsTheyAreWritten) {
   ExpectRoundTrip(type, rows, SomePredictions(type, rows), directory.path());
 }
 
-}  // namespace registry_test
-}  // namespace crosstalk
+}  // namespace crosstalk::registry_test

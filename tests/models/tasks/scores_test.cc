@@ -7,8 +7,7 @@
 #include "crosstalk/models/tasks/task.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace scores_test {
+namespace crosstalk::scores_test {
 
 TEST(BenchmarkAverageTest, MnliIsOneTaskAndWnliMayBeLeftOut) {
   const std::map<std::string, double> scores = {{"cola", 0.1}, {"sst-2", 0.2},  {"mrpc", 0.3}, {"sts-b", 0.4},
@@ -43,5 +42,4 @@ TEST(BenchmarkAverageTest, EveryBenchmarkIsOfKnownTasks) {
                        {"benchmark: \"squad\" is none of glue, superglue"});
 }
 
-}  // namespace scores_test
-}  // namespace crosstalk
+}  // namespace crosstalk::scores_test

@@ -12,8 +12,7 @@
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace squad_score_test {
+namespace crosstalk::squad_score_test {
 
 const TaskType kSquad = MakeTask("squad", "squad", TaskForm::kSpan, {});
 const TaskType kSquadV2 = MakeTask("squad-v2", "squad", TaskForm::kSpan, {});
@@ -30,35 +29,34 @@ TEST(SquadScoreTest, AMissingAnswerScoresZeroInTheFirst) {
   const auto rows = AnsweredRows({{"x"}, {"y"}});
   EXPECT_EQ(ValueOf(ScoreSquad(kSquad, rows, {{"1", "y", {}}}), "exact_match"), 50);
   EXPECT_EQ(ValueOf(ScoreSquad(kSquad, rows, {}), "f1"), 0);
-  // Of no row: not looked at.
+  // A prediction of no row is not looked at.
   EXPECT_EQ(ValueOf(ScoreSquad(kSquad, rows, {{"1", "y", {}}, {"other", "x", {}}}), "f1"), 50);
 }
 
-TEST(SquadScoreTest, AMissingAnswerIsAnErrorInTheSecond) {
-  const auto rows = AnsweredRows({{"x"}, {"y"}, {}});
-  testing::ExpectError(
-      [&] {
-        ScoreSquadV2(kSquadV2, rows, {{"1", "y", {}}});
-      },
-      ErrorKind::kData, {"squad-v2: 2 of 3 rows have no prediction; the first is the one with the id \"0\""});
-}
-
-TEST(SquadScoreTest, ErrorsOfFiles) {
-  testing::ExpectError(
-      [] {
-        ScoreSquad(kSquad, AnsweredRows({{"x"}}), {{"0", "x", {}}, {"0", "y", {}}});
-      },
-      ErrorKind::kData, {"two predictions have the id \"0\""});
-  testing::ExpectError([] { ScoreSquad(kSquad, AnsweredRows({{}}), Answers({"x"})); }, ErrorKind::kData,
-                       {"line 1: has no answer"});
-  testing::ExpectError([] { ScoreSquad(kSquad, {}, {}); }, ErrorKind::kData, {"no rows"});
-  auto rows = AnsweredRows({{"x"}, {"y"}});
-  rows[1].labelled = false;
-  testing::ExpectError(
-      [&] {
-        ScoreSquad(kSquad, rows, Answers({"x", "y"}));
-      },
-      ErrorKind::kData, {"line 2: has no label"});
+// Probabilities are of all or none; in version two each row needs its prediction.
+TEST(SquadScoreTest, WhatCannotBeScoredIsNamed) {
+  using Predictions = std::vector<TaskPrediction>;
+  const auto rows = AnsweredRows({{"x"}, {}}), three = AnsweredRows({{"x"}, {"y"}, {}});
+  auto unlabelled = AnsweredRows({{"x"}, {"y"}});
+  unlabelled[1].labelled = false;
+  const auto first = [](const std::vector<TaskRow>& some, const Predictions& predictions) {
+    return [=] { ScoreSquad(kSquad, some, predictions); };
+  };
+  const auto second = [](const std::vector<TaskRow>& some, const Predictions& predictions) {
+    return [=] { ScoreSquadV2(kSquadV2, some, predictions); };
+  };
+  const std::string lacks = "squad-v2: 2 of 3 rows have no prediction; the first is the one with the id \"0\"";
+  const double nan = std::nan("");
+  testing::ExpectRefused(
+      {{"twice", first(AnsweredRows({{"x"}}), {{"0", "x", {}}, {"0", "y", {}}}), {"two predictions have the id \"0\""}},
+       {"no answer", first(AnsweredRows({{}}), Answers({"x"})), {"line 1: has no answer"}},
+       {"no rows", first({}, {}), {"no rows"}},
+       {"no label", first(unlabelled, Answers({"x", "y"})), {"line 2: has no label"}},
+       {"no prediction", second(three, {{"1", "y", {}}}), {lacks}},
+       {"the second without", second(rows, {{"0", "x", 0.5}, {"1", "x", {}}}), {"that of \"1\" does not"}},
+       {"the first without", second(rows, {{"0", "x", {}}, {"1", "x", 0.5}}), {"that of \"0\" does not"}},
+       {"NaN", second(rows, {{"0", "x", 0.5}, {"1", "x", nan}}), {"is not a number"}}},
+      ErrorKind::kData);
 }
 
 TEST(SquadScoreTest, WithAndWithoutAnAnswer) {
@@ -105,35 +103,7 @@ TEST(SquadScoreTest, TheBestThresholdIsThatOfThePassOverSortedPredictions) {
   EXPECT_EQ(ValueOf(measures, "best_exact_thresh"), 0);
 }
 
-TEST(SquadScoreTest, ProbabilitiesAreOfAllOrNone) {
-  const auto rows = AnsweredRows({{"x"}, {}});
-  testing::ExpectError(
-      [&] {
-        ScoreSquadV2(kSquadV2, rows, {{"0", "x", 0.5}, {"1", "x", {}}});
-      },
-      ErrorKind::kData, {"that of \"1\" does not"});
-  testing::ExpectError(
-      [&] {
-        ScoreSquadV2(kSquadV2, rows, {{"0", "x", {}}, {"1", "x", 0.5}});
-      },
-      ErrorKind::kData, {"that of \"0\" does not"});
-  testing::ExpectError(
-      [&] {
-        ScoreSquadV2(kSquadV2, rows, {{"0", "x", 0.5}, {"1", "x", std::nan("")}});
-      },
-      ErrorKind::kData, {"is not a number"});
-}
-
 // The threshold of SQuAD 2.0, from a model's answers to their score.
-
-double MeasureOf(const std::vector<Metric>& measures, const std::string& name) {
-  for (const Metric& measure : measures) {
-    if (measure.name == name) return measure.value;
-  }
-  ADD_FAILURE() << name;
-  return 0;
-}
-
 TEST(NoAnswerTest, TheBestThresholdsAnswersScoreWhatItPromises) {
   const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(0, MaskTokens::kYes);
   ModelConfig config = BaseBert();
@@ -146,10 +116,6 @@ TEST(NoAnswerTest, TheBestThresholdsAnswersScoreWhatItPromises) {
   config.max_positions = 48;
   config.heads = {.span = true};
   config.initial_stddev = 0.3;
-  TaskType type = {};
-  type.name = "squad-v2";
-  type.form = TaskForm::kSpan;
-  type.score = ScoreSquadV2;
   for (const uint64_t seed : {1, 2, 3, 4}) {
     RandomSequence random(RandomKey{seed, StreamId("no_answer_test"), 0});
     std::vector<TaskRow> rows;
@@ -166,18 +132,17 @@ TEST(NoAnswerTest, TheBestThresholdsAnswersScoreWhatItPromises) {
     }
     const Bert model(config, seed);
     const EncoderTaskOptions options = {.input_length = 40, .window_stride = 8};
-    std::vector<TaskPrediction> predictions = AnswerWithHead(model, *bytes, type, rows, options);
+    std::vector<TaskPrediction> predictions = AnswerWithHead(model, *bytes, kSquadV2, rows, options);
     // Half of the questions have the answer that the model gives, a third of them with a word more.
     for (size_t i = 0; i < rows.size(); i += 2) {
       rows[i].answers = {{predictions[i].answer + (i % 3 == 0 ? " more" : ""), std::nullopt}};
     }
-    const std::vector<Metric> before = ScoreSquadV2(type, rows, predictions);
-    EmptyAnswersAbove(BestNoAnswerThreshold(type, rows, predictions), &predictions);
-    const std::vector<Metric> after = ScoreSquadV2(type, rows, predictions);
-    EXPECT_NEAR(MeasureOf(after, "f1"), MeasureOf(before, "best_f1"), 1e-9);
-    EXPECT_GE(MeasureOf(after, "f1"), MeasureOf(before, "f1") - 1e-9);
+    const std::vector<Metric> before = ScoreSquadV2(kSquadV2, rows, predictions);
+    EmptyAnswersAbove(BestNoAnswerThreshold(FindTask("squad-v2"), rows, predictions), &predictions);
+    const std::vector<Metric> after = ScoreSquadV2(kSquadV2, rows, predictions);
+    EXPECT_NEAR(ValueOf(after, "f1"), ValueOf(before, "best_f1"), 1e-9);
+    EXPECT_GE(ValueOf(after, "f1"), ValueOf(before, "f1") - 1e-9);
   }
 }
 
-}  // namespace squad_score_test
-}  // namespace crosstalk
+}  // namespace crosstalk::squad_score_test

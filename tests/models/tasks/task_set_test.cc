@@ -13,17 +13,7 @@
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace task_set_test {
-
-constexpr char kMnliHeader[] =
-    "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\t"
-    "sentence1\tsentence2\tlabel1\tgold_label\n";
-
-std::string MnliRow(int index, const std::string& label) {
-  return std::to_string(index) + "\t1\t1e\tfiction\t(a)\t(b)\t(a)\t(b)\tIt rains.\tIt is wet.\t" + label + "\t" +
-         label + "\n";
-}
+namespace crosstalk::task_set_test {
 
 class TaskSetTest : public ::testing::Test {
  protected:
@@ -38,7 +28,7 @@ class TaskSetTest : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(TaskSetTest, ReadsWhatTheFolderHas) {
+TEST_F(TaskSetTest, ReadsWhatTheFolderHasUnderTheFingerprintOfItsRows) {
   WriteSst2("train.tsv", {"0", "1", "1"});
   WriteSst2("dev.tsv", {"1", "0"});
   const TaskSet set = Open("sst-2");
@@ -47,80 +37,65 @@ TEST_F(TaskSetTest, ReadsWhatTheFolderHas) {
   EXPECT_EQ(set.tasks[0].dev->size(), 2u);
   EXPECT_EQ(set.tasks[0].test, nullptr);
   EXPECT_EQ(set.description, "sst-2 (3 to train on, 2 held out)");
-}
-
-TEST_F(TaskSetTest, TheFingerprintIsThatOfTheRows) {
-  WriteSst2("train.tsv", {"0", "1", "1"});
-  WriteSst2("dev.tsv", {"1", "0"});
-  const std::string before = Open("sst-2").fingerprint;
-  EXPECT_EQ(Open("sst-2").fingerprint, before);
+  EXPECT_EQ(Open("sst-2").fingerprint, set.fingerprint);
   WriteSst2("train.tsv", {"0", "1", "0"});
-  EXPECT_NE(Open("sst-2").fingerprint, before);
+  EXPECT_NE(Open("sst-2").fingerprint, set.fingerprint);
 }
 
 TEST_F(TaskSetTest, TasksThatShareAFileTrainOnItOnce) {
-  Write("MNLI/train.tsv", kMnliHeader + MnliRow(0, "neutral") + MnliRow(1, "entailment"));
-  const std::string dev_header = std::string(kMnliHeader).substr(0, std::string(kMnliHeader).find("\tgold_label")) +
-                                 "\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n";
-  const std::string dev_row =
-      "0\t1\t1e\tfiction\t(a)\t(b)\t(a)\t(b)\tIt rains.\tIt is wet.\tneutral\tneutral\tneutral\tneutral\tneutral\t"
-      "neutral\n";
-  Write("MNLI/dev_matched.tsv", dev_header + dev_row);
-  Write("MNLI/dev_mismatched.tsv", dev_header + dev_row);
+  const std::string columns =
+      "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+      "sentence2_parse\tsentence1\tsentence2\tlabel1\t";
+  const std::string row = "\t1\t1e\tfiction\t(a)\t(b)\t(a)\t(b)\tIt rains.\tIt is wet.\tneutral\t", n = "neutral\t";
+  Write("MNLI/train.tsv", columns + "gold_label\n0" + row + "neutral\n1" + row + "neutral\n");
+  for (const char* name : {"MNLI/dev_matched.tsv", "MNLI/dev_mismatched.tsv"}) {
+    Write(name, columns + "label2\tlabel3\tlabel4\tlabel5\tgold_label\n0" + row + n + n + n + n + "neutral\n");
+  }
   const TaskSet set = Open("mnli-m,mnli-mm");
   EXPECT_EQ(set.tasks.size(), 2u);
   ASSERT_EQ(set.TrainingParts().size(), 1u);
   EXPECT_EQ(set.TrainingParts()[0].rows->size(), 2u);
 }
 
-TEST_F(TaskSetTest, NamesAreChecked) {
-  testing::ExpectError([] { ParseTasks(""); }, ErrorKind::kUsage, {"is missing"});
-  testing::ExpectError([] { ParseTasks("sst2"); }, ErrorKind::kUsage, {"did you mean \"sst-2\"?"});
-  testing::ExpectError([] { ParseTasks("cola,cola"); }, ErrorKind::kUsage, {"stands there twice"});
-}
-
-TEST_F(TaskSetTest, AHeadServesTasksOfOneFormAndTheSameLabels) {
+TEST_F(TaskSetTest, WhatIsNoSetOfTasksIsRefused) {
+  WriteSst2("train.tsv", {"0", "1", "1"});  // without rows held out
+  testing::ExpectRefused(
+      {{"no name", [] { ParseTasks(""); }, {"is missing"}},
+       {"an unknown one", [] { ParseTasks("sst2"); }, {"did you mean \"sst-2\"?"}},
+       {"one twice", [] { ParseTasks("cola,cola"); }, {"stands there twice"}},
+       {"other labels", [] { TaskOfHead(ParseTasks("mnli-m,rte")); }, {"mnli-m and rte have other answers"}},
+       {"other forms", [] { TaskOfHead(ParseTasks("cola,sts-b")); }, {"one head"}},
+       {"no file", [&] { Open("rte"); }, {"has no file of rte"}},
+       {"no held-out rows", [&] { Open("sst-2"); }, {"has no held-out rows with answers"}},
+       {"no folder", [] { OpenTasks(ParseTasks("sst-2"), ""); }, {"is missing"}},
+       {"no parts", [] { TaskMixture({}, std::nullopt, 1); }, {}},
+       {"a part without rows",
+        [] {
+          TaskMixture({3, 0}, std::nullopt, 1);
+        },
+        {}}});
   EXPECT_STREQ(TaskOfHead(ParseTasks("mnli-m,mnli-mm,ax")).name, "mnli-m");
   EXPECT_STREQ(TaskOfHead(ParseTasks("rte,ax-b")).name, "rte");
-  testing::ExpectError([] { TaskOfHead(ParseTasks("mnli-m,rte")); }, ErrorKind::kUsage,
-                       {"mnli-m and rte have other answers"});
-  testing::ExpectError([] { TaskOfHead(ParseTasks("cola,sts-b")); }, ErrorKind::kUsage, {"one head"});
-}
-
-TEST_F(TaskSetTest, AFolderWithoutFilesOrHeldOutRowsIsRefused) {
-  testing::ExpectError([&] { Open("sst-2"); }, ErrorKind::kUsage, {"has no file of sst-2"});
-  WriteSst2("train.tsv", {"0", "1", "1"});
-  testing::ExpectError([&] { Open("sst-2"); }, ErrorKind::kUsage, {"has no held-out rows with answers"});
-  testing::ExpectError([&] { OpenTasks(ParseTasks("sst-2"), ""); }, ErrorKind::kUsage, {"is missing"});
   EXPECT_THROW(OpenTasks(ParseTasks("sst-2"), dir_ / "", [] { return true; }), Interrupted);
 }
 
-TEST_F(TaskSetTest, TheBestConstantAnswerIsFound) {
-  WriteSst2("dev.tsv", {"1", "0", "1", "1", "0"});
-  const std::vector<TaskRow> rows = ReadTask("sst-2", dir_ / "SST-2/dev.tsv", TaskSplit::kDev);
-  const TaskType& sst2 = FindTask("sst-2");
-  const ConstantAnswer guess = BestConstantAnswer(sst2, rows);
-  ASSERT_EQ(guess.predictions.size(), 5u);
-  for (const TaskPrediction& one : guess.predictions) EXPECT_EQ(one.answer, "1");
-  EXPECT_DOUBLE_EQ(MainScore(sst2, guess.measures), 0.6);
-}
-
-TEST(ConstantGuessTest, OfNumbersItIsTheMeanAndOfChoicesAPlace) {
-  const TaskType& sts = FindTask("sts-b");
-  std::vector<TaskRow> rows(3);
-  for (size_t i = 0; i < 3; ++i) {
+TEST(ConstantGuessTest, ItIsTheCommonestLabelOrPlaceOrTheMeanOfNumbers) {
+  std::vector<TaskRow> rows(5);
+  for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].id = std::to_string(i);
     rows[i].labelled = true;
+    rows[i].label = i % 2 == 0 ? 1 : 0;
     rows[i].number = static_cast<double>(i) + 1.5;
   }
-  for (const TaskPrediction& one : BestConstantAnswer(sts, rows).predictions) EXPECT_EQ(std::stod(one.answer), 2.5);
-
-  const TaskType& copa = FindTask("copa");
-  for (TaskRow& row : rows) {
-    row.choices = {{"b", "0"}, {"c", "1"}};
-    row.label = 1;
+  EXPECT_DOUBLE_EQ(MainScore(FindTask("sst-2"), BestConstantAnswer(FindTask("sst-2"), rows).measures), 0.6);
+  for (const auto& [task, answer] : {std::pair("sst-2", 1.0), {"sts-b", 3.5}, {"copa", 1.0}}) {
+    if (task == std::string("copa")) {
+      for (TaskRow& row : rows) row.choices = {{"b", "0"}, {"c", "1"}};
+    }
+    const std::vector<TaskPrediction> guesses = BestConstantAnswer(FindTask(task), rows).predictions;
+    ASSERT_EQ(guesses.size(), 5u);
+    for (const TaskPrediction& one : guesses) EXPECT_EQ(std::stod(one.answer), answer) << task;
   }
-  for (const TaskPrediction& one : BestConstantAnswer(copa, rows).predictions) EXPECT_EQ(one.answer, "1");
 }
 
 // How often each row of each task comes in places [begin, end).
@@ -156,8 +131,8 @@ TEST(TaskMixtureTest, ACapTakesAsManyRowsOfALargeTaskAndAllOfThemInTurn) {
   for (const auto& [row, count] : counts[1]) EXPECT_EQ(count, 2) << row;
   for (int64_t pass = 0; pass < 5; ++pass) {
     int64_t large = 0;
-    const auto of_the_pass = Counts(mixture, 2, 7 * pass, 7 * (pass + 1));
-    for (const auto& [row, count] : of_the_pass[1]) large += count;
+    const auto counts_of_pass = Counts(mixture, 2, 7 * pass, 7 * (pass + 1));
+    for (const auto& [row, count] : counts_of_pass[1]) large += count;
     EXPECT_EQ(large, 4) << "pass " << pass;
   }
 }
@@ -176,10 +151,4 @@ TEST(TaskMixtureTest, PassesAndSeedsHaveOrdersOfTheirOwn) {
   EXPECT_NE(order(1, 0), order(2, 0));
 }
 
-TEST(TaskMixtureTest, RefusesWhatHasNoRows) {
-  EXPECT_THROW(TaskMixture({}, std::nullopt, 1), Error);
-  EXPECT_THROW(TaskMixture({3, 0}, std::nullopt, 1), Error);
-}
-
-}  // namespace task_set_test
-}  // namespace crosstalk
+}  // namespace crosstalk::task_set_test

@@ -4,8 +4,7 @@
 
 #include "crosstalk/runtime/text.h"
 
-namespace crosstalk {
-namespace text_to_text_test {
+namespace crosstalk::text_to_text_test {
 
 std::string Normalised(const std::string& text) { return Join(AnswerWords(text), "|"); }
 
@@ -64,5 +63,4 @@ TEST(AnswerTextTest, WithoutWordsTheTwoSquadsDiffer) {
   EXPECT_EQ(BestMatch("", {"x"}, NoWords::kMatchEachOther).f1, 0);
 }
 
-}  // namespace text_to_text_test
-}  // namespace crosstalk
+}  // namespace crosstalk::text_to_text_test
