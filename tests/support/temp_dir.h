@@ -3,8 +3,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace crosstalk {
@@ -26,6 +28,13 @@ class TempDir {
   const std::string& path() const { return path_; }
   // The path of a name in it.
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Writes a file of it, with the folders that it stands in; its path.
+  std::string Put(const std::string& name, std::string_view bytes) const {
+    const std::filesystem::path path = *this / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path.string();
+  }
 
  private:
   std::string path_;

@@ -89,7 +89,7 @@ TEST_F(SuperGlueTest, EachFileBecomesItsRows) {
        "1 | feel: You féél. | She felt. | wic sentence1: You féél. sentence2: She felt. word: feel | = True | 1\n"},
       {"wsc", kTrain, Wsc("Then the cat ate it .", 4, "The cat", R"(, "label": true)"),
        "0 | Then the cat ate *it* . | the cat | wsc: Then the cat ate *it* . | = the cat | 1\n"},
-      {"wsc", kTrain, Wsc("Then the cat ate it .", 4, "the cat", R"(, "label": false)"),
+      {"wsc", kTrain, Wsc("Then the cat ate it .", 4, "the cat.", R"(, "label": false)"),
        "0 | Then the cat ate *it* . | the cat | wsc: Then the cat ate *it* . | 0\n"},
       // The original files have two such texts.
       {"wsc", kTest, Wsc("She said: \\\"Bake it,\\\" he said. ", 3, "She", ""),
@@ -195,7 +195,7 @@ TEST_F(SuperGlueTest, ABrokenLineIsNamedWithItsPlaceInIt) {
                   {"stands in too many of them"}}});
   ExpectRefused(
       "record", kTest,
-      {{"an entity outside", Changed(kRecord, "\"end\": 24", "\"end\": 99"), {"passage.entities[2]: end"}},
+      {{"an entity outside", Changed(kRecord, "\"end\": 24", "\"end\": 52"), {"passage.entities[2]: end"}},
        {"no placeholder", Changed(kRecord, "@placeholder", "nothing"), {"qas[0]: query: has no @placeholder"}},
        {"a query that would grow",
         passage + long_text.substr(50'000) + R"(", "entities": [{"start": 0, "end": 49999}]}, "qas": [{"query": ")" +

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,15 +21,9 @@
 #include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace corpus_test {
+namespace crosstalk::corpus_test {
 
 namespace fs = std::filesystem;
-
-void Write(const std::string& path, const std::string& contents) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream(path, std::ios::binary) << contents;
-}
 
 // "tag0 tag1 tag2 …": words that say where they are.
 std::string Words(const std::string& tag, int count, int per_line = 10) {
@@ -37,17 +33,8 @@ std::string Words(const std::string& tag, int count, int per_line = 10) {
 }
 
 std::vector<std::string> Split(const std::string& text) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : text + ' ') {
-    if (c == ' ' || c == '\n') {
-      if (!word.empty()) words.push_back(word);
-      word.clear();
-    } else {
-      word += c;
-    }
-  }
-  return words;
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 // All the text, from its beginning, without the end of the last document.
@@ -60,60 +47,60 @@ std::string MessageOf(const FileCorpusOptions& options) {
   return testing::MessageOf([&] { OpenFileCorpus(options); }, ErrorKind::kData);
 }
 
-TEST(CorpusTest, BadFilesAreRefusedWithNameAndByte) {
-  const TempDir dir;
-  const auto message = [&](const std::string& name, const std::string& contents) {
-    Write(dir / name, contents);
-    const std::string text = MessageOf({dir / name});
-    EXPECT_NE(text.find(dir / name), std::string::npos) << text;
-    return text;
-  };
-  EXPECT_NE(MessageOf({dir / "missing.txt"}).find("missing.txt"), std::string::npos);
-  EXPECT_NE(message("empty.txt", "").find("empty"), std::string::npos);
-  EXPECT_NE(message("blank.txt", "\n \n\t\n").find("too short"), std::string::npos);
-  EXPECT_NE(message("word.txt", "word").find("too short"), std::string::npos);
-  EXPECT_NE(message("nul.txt", std::string("some\0text", 9)).find("byte 4 "), std::string::npos);
-  EXPECT_NE(message("latin.txt", "a long caf\xE9 line").find("byte 10 "), std::string::npos);
-  EXPECT_NE(message("cut.txt", "one two \xE2\x82").find("byte 8 "), std::string::npos);
-  EXPECT_NE(message("surrogate.txt", "one two \xED\xA0\x80").find("byte 8 "), std::string::npos);
-  EXPECT_NE(message("late.txt", Words("w", 5000) + "\xFF").find(StrCat("byte ", Words("w", 5000).size(), " ")),
-            std::string::npos);
+struct BadFile {
+  std::string name, bytes;
+};
 
-  const std::string good = "{\"text\": \"one two\"}\n";
-  const auto line = StrCat("line 2 at byte ", good.size());
+TEST(CorpusTest, BadFilesAreRefusedWithNameAndByte) {
+  const std::string good = "{\"text\": \"one two\"}\n", words = Words("w", 5000);
+  std::vector<testing::Refusal<BadFile>> rows = {
+      {"nothing", {"empty.txt", ""}, {"empty"}},
+      {"white space", {"blank.txt", "\n \n\t\n"}, {"too short"}},
+      {"a word", {"word.txt", "word"}, {"too short"}},
+      {"a NUL", {"nul.txt", std::string("some\0text", 9)}, {"byte 4 "}},
+      {"Latin-1", {"latin.txt", "a long caf\xE9 line"}, {"byte 10 "}},
+      {"a cut character", {"cut.txt", "one two \xE2\x82"}, {"byte 8 "}},
+      {"a surrogate", {"surrogate.txt", "one two \xED\xA0\x80"}, {"byte 8 "}},
+      {"a late byte", {"late.txt", words + "\xFF"}, {StrCat("byte ", words.size(), " ")}},
+      {"packed", {"bad.txt.gz", Gzip(words + "\xFF")}, {"is not valid UTF-8"}},
+      {"nothing packed", {"empty.txt.gz", Gzip("")}, {"the file is empty"}},
+  };
   for (const std::string bad :
        {"{\"text\": \"x\"", "[1]", "3", "{\"txt\": \"x\"}", "{\"text\": 3}", "{\"text\": [\"x\"]}", "{\"text\": {}}",
         "{\"text\": \"x\", \"text\": \"y\"}", "{\"text\": \"\\ud800\"}", "{\"text\": \"\\u0000\"}", "plain words",
         "{\"text\": \"x\"} {\"text\": \"y\"}", "{\"a\": {\"text\": \"x\"}}", "null"}) {
-    const std::string text = message("bad.jsonl", good + bad + "\n" + good);
-    EXPECT_NE(text.find(line), std::string::npos) << bad << ": " << text;
+    rows.push_back({bad, {"bad.jsonl", good + bad + "\n" + good}, {StrCat("line 2 at byte ", good.size())}});
   }
-  const std::string empty_folder = dir / "folder";
-  std::filesystem::create_directory(empty_folder);
-  EXPECT_NE(MessageOf({empty_folder}).find("no .txt or .jsonl"), std::string::npos);
-  Write(dir / "folder/.hidden.txt", "x");
-  Write(dir / "folder/other.csv", "x");
-  EXPECT_NE(MessageOf({empty_folder}).find("no .txt or .jsonl"), std::string::npos);
+  for (auto& row : rows) row.words.push_back(row.input.name);
+  const auto open = [](const BadFile& file) {
+    const TempDir dir;
+    OpenFileCorpus({dir.Put(file.name, file.bytes)});
+  };
+  testing::ExpectRefused(rows, open, ErrorKind::kData);
+  const TempDir dir;
+  EXPECT_PRED2(testing::Contains, MessageOf({dir / "missing.txt"}), "missing.txt");
+  EXPECT_PRED2(testing::Contains, MessageOf({dir.path()}), "no .txt or .jsonl");
+  dir.Put(".hidden.txt", "x"), dir.Put("other.csv", "x");
+  EXPECT_PRED2(testing::Contains, MessageOf({dir.path()}), "no .txt or .jsonl");
   // A bad file in a folder of good ones is named.
-  Write(dir / "folder/good.txt", Words("w", 100));
-  Write(dir / "folder/sub/bad.txt", std::string("ab\0", 3));
-  EXPECT_NE(MessageOf({empty_folder}).find("sub/bad.txt: byte 2 "), std::string::npos);
-  Write(dir / "validation.txt", "\xFF");
-  Write(dir / "fine.txt", Words("w", 100));
-  EXPECT_NE(MessageOf({dir / "fine.txt", dir / "validation.txt"}).find("validation.txt"), std::string::npos);
+  const std::string fine = dir.Put("good.txt", Words("w", 100));
+  EXPECT_PRED2(testing::Contains, MessageOf({fine, dir.Put("sub/bad.txt", std::string("ab\0", 3))}),
+               "sub/bad.txt: byte 2 ");
+  EXPECT_PRED2(testing::Contains, MessageOf({dir.path()}), "sub/bad.txt: byte 2 ");
 }
 
 TEST(CorpusTest, AFolderIsItsTextFilesInTheOrderOfTheirNames) {
   const TempDir dir;
-  Write(dir / "b/2.txt", "second\n");
-  Write(dir / "a.txt",
-        "\xEF\xBB\xBF"
-        "first");
-  Write(dir / "c.jsonl",
-        "{\"id\": 18446744073709551615, \"tags\": [1, [\"x\"]], \"text\": \"third\"}\n\n{\"text\": \"\"}\r\n{\"text\": "
-        "\"\\u00e9\\n\"}");
-  Write(dir / "skipped.md", "skipped");
-  Write(dir / ".git/x.txt", "skipped");
+  dir.Put("b/2.txt", "second\n");
+  dir.Put("a.txt",
+          "\xEF\xBB\xBF"
+          "first");
+  dir.Put(
+      "c.jsonl",
+      "{\"id\": 18446744073709551615, \"tags\": [1, [\"x\"]], \"text\": \"third\"}\n\n{\"text\": \"\"}\r\n{\"text\": "
+      "\"\\u00e9\\n\"}");
+  dir.Put("skipped.md", "skipped");
+  dir.Put(".git/x.txt", "skipped");
   const auto source = OpenTextSource(dir.path());
   EXPECT_EQ(All(*source), "first\n\nsecond\n\n\nthird\n\n\xC3\xA9\n");
   EXPECT_NE(source->Describe().find("3 files"), std::string::npos) << source->Describe();
@@ -121,8 +108,8 @@ TEST(CorpusTest, AFolderIsItsTextFilesInTheOrderOfTheirNames) {
 
 TEST(CorpusTest, SegmentsStartAtAWordAndWrapRound) {
   const TempDir dir;
-  Write(dir / "a.txt", Words("alpha", 300));
-  Write(dir / "b.jsonl", "{\"text\": \"" + Words("beta", 200, 1000) + "\"}\n{\"text\": \"gamma delta\"}\n");
+  dir.Put("a.txt", Words("alpha", 300));
+  dir.Put("b.jsonl", "{\"text\": \"" + Words("beta", 200, 1000) + "\"}\n{\"text\": \"gamma delta\"}\n");
   const auto source = OpenTextSource(dir.path());
   const std::string all = All(*source) + "\n\n";
   ASSERT_LE(static_cast<int64_t>(all.size()), *source->num_bytes() + 2);
@@ -144,12 +131,12 @@ TEST(CorpusTest, SegmentsStartAtAWordAndWrapRound) {
 // Every document opens with "<tag>", so that the text itself says where documents begin.
 TEST(CorpusTest, ASegmentSaysWhereDocumentsBegin) {
   const TempDir dir;
-  Write(dir / "a.txt", "<a> " + Words("alpha", 30) + "\n\n" + Words("a", 20));
+  dir.Put("a.txt", "<a> " + Words("alpha", 30) + "\n\n" + Words("a", 20));
   std::string lines, long_line = "<long> ";
   for (int i = 0; i < 40; ++i) lines += StrCat("{\"text\": \"<", i, "> ", Words("w", i % 4, 1000), "\"}\n");
   for (int i = 0; i < 30'000; ++i) long_line += StrCat("\\u0041", i, " ");  // several marks
-  Write(dir / "b.jsonl", lines + "{\"text\": \"\"}\n{\"text\": \"" + long_line + "\"}\n{\"text\": \"<tail>\"}\n");
-  Write(dir / "c.txt", "<c> the last");
+  dir.Put("b.jsonl", lines + "{\"text\": \"\"}\n{\"text\": \"" + long_line + "\"}\n{\"text\": \"<tail>\"}\n");
+  dir.Put("c.txt", "<c> the last");
   const auto source = OpenTextSource(dir.path());
   const auto check = [&](int64_t example, int64_t stride, int64_t bytes, TextSource::Order order) {
     const TextSegment segment = source->ReadDocuments(3, example, stride, bytes, order);
@@ -171,38 +158,30 @@ TEST(CorpusTest, ASegmentSaysWhereDocumentsBegin) {
 
   // Blank lines that a document opens with are no words.
   const TempDir blank;
-  Write(blank / "a.txt", "one");
-  Write(blank / "b.txt", "\n \n<b> two");
+  blank.Put("a.txt", "one");
+  blank.Put("b.txt", "\n \n<b> two");
   const TextSegment segment = OpenTextSource(blank.path())->ReadDocuments(0, 5, 1, 6, TextSource::Order::kSequential);
   EXPECT_EQ(segment.text, "<b> two");
   EXPECT_EQ(segment.document_begins, std::vector<int64_t>{0});
 }
 
-TEST(CorpusTest, TextWithoutSpacesIsCutAtCharacters) {
-  const TempDir dir;
-  std::string text;
-  for (int i = 0; i < 2000; ++i) text += "\xE6\x97\xA5\xE6\x9C\xAC\xC3\xA9";
-  Write(dir / "a.txt", text);
-  const auto source = OpenTextSource(dir / "a.txt");
-  for (int64_t i = 1; i < 200; ++i) {
-    const std::string segment = source->ReadSegment(0, i, 7, 500 + i, TextSource::Order::kSequential);
-    EXPECT_GE(static_cast<int64_t>(segment.size()), 500 + i);
-    EXPECT_EQ(FindInvalidUtf8(segment), std::string::npos);
-  }
-}
-
-TEST(CorpusTest, ATextWithoutSpacesOrLinesIsHeldOutFromACharacterOn) {
+TEST(CorpusTest, ATextWithoutSpacesOrLinesIsCutAtCharacters) {
   const TempDir dir;
   std::string text;
   for (int i = 0; i < 3000; ++i) text += i % 3 == 0 ? "\xE6\x97\xA5" : i % 3 == 1 ? "\xF0\xA0\x80\x8B" : "\xC3\xA9";
   for (size_t cut = text.size(); cut > text.size() - 90; cut -= 9) {  // on which byte the share falls varies
-    Write(dir / "chinese.txt", text.substr(0, cut));
-    const TextCorpus corpus = OpenFileCorpus({dir / "chinese.txt"});
+    const TextCorpus corpus = OpenFileCorpus({dir.Put("chinese.txt", text.substr(0, cut))});
     const std::string training = All(*corpus.training), validation = All(*corpus.validation);
     EXPECT_EQ(training + validation, text.substr(0, cut));
     EXPECT_EQ(FindInvalidUtf8(training), std::string::npos);
     EXPECT_EQ(FindInvalidUtf8(validation), std::string::npos);
     EXPECT_NEAR(static_cast<double>(validation.size()), 0.05 * static_cast<double>(cut), 5.0);
+  }
+  const auto source = OpenTextSource(dir / "chinese.txt");
+  for (int64_t i = 1; i < 200; ++i) {
+    const std::string segment = source->ReadSegment(0, i, 7, 500 + i, TextSource::Order::kSequential);
+    EXPECT_GE(static_cast<int64_t>(segment.size()), 500 + i);
+    EXPECT_EQ(FindInvalidUtf8(segment), std::string::npos);
   }
 }
 
@@ -212,15 +191,15 @@ TEST(CorpusTest, PackedTextIsTheText) {
   for (int i = 0; i < 6; ++i) {
     const std::string name = StrCat("part", i, i % 2 == 0 ? ".txt" : ".jsonl"), words = Words(StrCat("p", i, "w"), 300);
     const std::string text = i % 2 == 0 ? words : Json::MakeObject({{"text", words}}).Dump() + "\n";
-    Write(plain / name, text);
+    plain.Put(name, text);
     if (i == 4) {
-      Write(packed / name, text);  // beside packed ones
+      packed.Put(name, text);  // beside packed ones
     } else {
-      Write(packed / (name + ".gz"), Gzip(text.substr(0, 50)) + Gzip(text.substr(50)));
+      packed.Put(name + ".gz", Gzip(text.substr(0, 50)) + Gzip(text.substr(50)));
     }
   }
-  Write(plain / "part0.txt-b/x.txt", Words("x", 100));  // which comes before part0.txt, and after part0.txt.gz
-  Write(packed / "part0.txt-b/x.txt", Words("x", 100));
+  plain.Put("part0.txt-b/x.txt", Words("x", 100));  // which comes before part0.txt, and after part0.txt.gz
+  packed.Put("part0.txt-b/x.txt", Words("x", 100));
   for (uint64_t seed = 0; seed < 4; ++seed) {
     const TextCorpus a = OpenFileCorpus({plain.path(), "", seed, 0.4}),
                      b = OpenFileCorpus({packed.path(), "", seed, 0.4});
@@ -232,21 +211,17 @@ TEST(CorpusTest, PackedTextIsTheText) {
                 of_plain->ReadSegment(seed, 3, 50, 200, TextSource::Order::kShuffled));
     }
   }
-  Write(packed / "part4.txt.gz", Gzip("again"));
+  packed.Put("part4.txt.gz", Gzip("again"));
   EXPECT_PRED2(testing::Contains, MessageOf({packed.path()}), "has part4.txt and part4.txt.gz, the same text twice");
   // What was unpacked is kept: the file may go.
   const auto source = OpenTextSource(packed / "part0.txt.gz");
   std::filesystem::remove(packed / "part0.txt.gz");
   EXPECT_EQ(All(*source), Words("p0w", 300));
-  Write(packed / "bad.txt.gz", Gzip(Words("w", 300) + "\xFF"));
-  EXPECT_PRED2(testing::Contains, MessageOf({packed / "bad.txt.gz"}), "is not valid UTF-8");
-  Write(packed / "empty.txt.gz", Gzip(""));
-  EXPECT_PRED2(testing::Contains, MessageOf({packed / "empty.txt.gz"}), "the file is empty");
 }
 
 TEST(CorpusTest, NoRoomToUnpackIsAnErrorThatSaysWhere) {
   const TempDir dir;
-  Write(dir / "a.txt.gz", Gzip(Words("w", 300)));
+  dir.Put("a.txt.gz", Gzip(Words("w", 300)));
   const char* const before = std::getenv("TMPDIR");
   const std::string kept = before == nullptr ? "" : before;
   setenv("TMPDIR", (dir / "nowhere").c_str(), 1);
@@ -256,27 +231,24 @@ TEST(CorpusTest, NoRoomToUnpackIsAnErrorThatSaysWhere) {
 
 // What has the name of a text is one, or is named.
 TEST(CorpusTest, NothingInAFolderIsSkippedInSilence) {
-  const struct {
-    const char* says;
-    void (*make)(const std::string& path);
-  } kCases[] = {
-      {"is a link to a file that is not there",
-       [](const std::string& path) { fs::create_symlink("nowhere.txt", path); }},
-      {"is a folder under the name of a text", [](const std::string& path) { fs::create_directory(path); }},
-      {"is no regular file", [](const std::string& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); }},
+  const std::pair<const char*, void (*)(const std::string&)> kCases[] = {
+      {"is a link to a file that is not there", [](const auto& path) { fs::create_symlink("nowhere.txt", path); }},
+      {"is a folder under the name of a text", [](const auto& path) { fs::create_directory(path); }},
+      {"is no regular file", [](const auto& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); }},
+      {": cannot be read: Too many levels of symbolic links",
+       [](const auto& path) { fs::create_symlink(fs::path(path).filename(), path); }},
   };
-  for (const char* name : {"x.txt", "x.jsonl", "x.txt.gz"}) {
+  for (const std::string name : {"sub/x.txt", "sub/x.jsonl", "sub/x.txt.gz"}) {
     for (const auto& [says, make] : kCases) {
       const TempDir dir;
-      Write(dir / "sub/good.txt", Words("w", 100));
-      make(dir / ("sub/" + std::string(name)));
-      testing::ExpectError([&] { OpenTextSource(dir.path()); }, ErrorKind::kData, {std::string("sub/") + name, says});
+      dir.Put("sub/good.txt", Words("w", 100));
+      make(dir / name);
+      testing::ExpectError([&] { OpenTextSource(dir.path()); }, ErrorKind::kData, {name, says});
     }
   }
   const TempDir dir, other;
-  Write(dir / "good.txt", Words("w", 100));
-  Write(other / "more.txt", Words("m", 100));
-  fs::create_symlink(other / "more.txt", dir / "linked.txt");
+  dir.Put("good.txt", Words("w", 100));
+  fs::create_symlink(other.Put("more.txt", Words("m", 100)), dir / "linked.txt");
   fs::create_symlink("nowhere", dir / "notes");  // no text is named so
   EXPECT_EQ(All(*OpenTextSource(dir.path())), Words("w", 100) + "\n\n" + Words("m", 100));
   fs::create_directory_symlink(other.path(), dir / "books");
@@ -284,22 +256,11 @@ TEST(CorpusTest, NothingInAFolderIsSkippedInSilence) {
                "books: is a link to a folder, whose texts would be left out");
 }
 
-TEST(CorpusTest, ALinkToItselfIsNamed) {
-  const TempDir dir;
-  Write(dir / "folder/good.txt", Words("w", 100));
-  std::filesystem::create_symlink("loop.txt", dir / "folder/loop.txt");
-  for (const std::string& path : {dir / "folder", dir / "folder/loop.txt"}) {
-    const std::string message = MessageOf({path});
-    EXPECT_NE(message.find("loop.txt: cannot be read: Too many levels of symbolic links"), std::string::npos)
-        << message;
-  }
-}
-
 TEST(CorpusTest, TheChecksumIsOfEveryByte) {
   const TempDir dir;
   std::string text = Words("w", 20'000);
   const auto checksums = [&] {
-    Write(dir / "text.txt", text);
+    dir.Put("text.txt", text);
     const TextCorpus corpus = OpenFileCorpus({dir / "text.txt"});
     return std::pair(corpus.training->checksum().value(), corpus.validation->checksum().value());
   };
@@ -314,7 +275,7 @@ TEST(CorpusTest, TheChecksumIsOfEveryByte) {
 
 TEST(CorpusTest, AnEpochVisitsAllOfTheTextAndTheNextOneInAnotherOrder) {
   const TempDir dir;
-  Write(dir / "a.txt", Words("w", 2000));
+  dir.Put("a.txt", Words("w", 2000));
   const auto source = OpenTextSource(dir / "a.txt");
   const int64_t stride = 50, per_epoch = *source->num_bytes() / stride;
   std::vector<std::set<std::string>> seen(2);
@@ -338,7 +299,7 @@ TEST(CorpusTest, AnEpochVisitsAllOfTheTextAndTheNextOneInAnotherOrder) {
 
 TEST(CorpusTest, WholeFilesAreHeldOut) {
   const TempDir dir;
-  for (int i = 0; i < 20; ++i) Write(dir / StrCat("file", i, ".txt"), Words(StrCat("f", i + 10, "w"), 100));
+  for (int i = 0; i < 20; ++i) dir.Put(StrCat("file", i, ".txt"), Words(StrCat("f", i + 10, "w"), 100));
   std::set<std::string> held_out;
   for (uint64_t seed = 0; seed < 6; ++seed) {
     const TextCorpus corpus = OpenFileCorpus({dir.path(), "", seed});
@@ -353,8 +314,8 @@ TEST(CorpusTest, WholeFilesAreHeldOut) {
   EXPECT_GT(held_out.size(), 1u);  // the seed chooses
   // One large and one small file: the small one.
   const TempDir pair;
-  Write(pair / "large.txt", Words("l", 900));
-  Write(pair / "small.txt", Words("s", 100));
+  pair.Put("large.txt", Words("l", 900));
+  pair.Put("small.txt", Words("s", 100));
   for (uint64_t seed = 0; seed < 6; ++seed) {
     EXPECT_EQ(All(*OpenFileCorpus({pair.path(), "", seed}).validation), Words("s", 100));
   }
@@ -364,29 +325,24 @@ TEST(CorpusTest, TheEndOfASingleFileIsHeldOut) {
   const TempDir dir;
   std::string text;
   for (int i = 0; i < 100; ++i) text += Words(StrCat("p", i, "w"), 20) + "\n";  // paragraphs
-  Write(dir / "a.txt", text);
+  dir.Put("a.txt", text);
   const TextCorpus corpus = OpenFileCorpus({dir / "a.txt"});
   EXPECT_EQ(All(*corpus.training) + All(*corpus.validation), text);
   EXPECT_EQ(All(*corpus.validation).substr(0, 5), "p96w0");
 
   std::string lines;
   for (int i = 0; i < 100; ++i) lines += StrCat("{\"text\": \"word", i + 100, "\"}\n");
-  Write(dir / "b.jsonl", lines);
+  dir.Put("b.jsonl", lines);
   const TextCorpus jsonl = OpenFileCorpus({dir / "b.jsonl"});
   EXPECT_EQ(Split(All(*jsonl.training)).size(), 96u);
   EXPECT_EQ(Split(All(*jsonl.validation)).front(), "word196");
 
-  Write(dir / "two.txt", "one two");
+  dir.Put("two.txt", "one two");
   EXPECT_EQ(All(*OpenFileCorpus({dir / "two.txt"}).validation), "two");
-}
-
-TEST(CorpusTest, AValidationPathLeavesTheWholeForTraining) {
-  const TempDir dir;
-  Write(dir / "a.txt", Words("a", 100));
-  Write(dir / "b.txt", Words("b", 50));
-  const TextCorpus corpus = OpenFileCorpus({dir / "a.txt", dir / "b.txt"});
-  EXPECT_EQ(All(*corpus.training), Words("a", 100));
-  EXPECT_EQ(All(*corpus.validation), Words("b", 50));
+  // A validation path leaves the whole for training.
+  const TextCorpus both = OpenFileCorpus({dir / "a.txt", dir / "two.txt"});
+  EXPECT_EQ(All(*both.training), text);
+  EXPECT_EQ(All(*both.validation), "one two");
 }
 
 TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
@@ -394,7 +350,7 @@ TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
   GTEST_SKIP() << "a limit on memory does not go with a sanitizer";
 #else
   const TempDir dir;
-  constexpr int kBlocks = 400;
+  constexpr int kBlocks = 200;
   const std::string block = Words("word", 10'000);  // about 90 kB
   {
     std::ofstream text(dir / "a.txt", std::ios::binary), jsonl(dir / "b.jsonl", std::ios::binary),
@@ -416,7 +372,7 @@ TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
   limit.rlim_cur = static_cast<rlim_t>(pages[5]) * 4096 + (12 << 20);
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
   for (const char* name : {"a.txt", "b.jsonl", "c.txt.gz"}) {
-    ASSERT_GT(std::filesystem::file_size(dir / name), name[0] == 'c' ? 5u << 20 : 30u << 20);
+    ASSERT_GT(std::filesystem::file_size(dir / name), name[0] == 'c' ? 2u << 20 : 16u << 20);
     try {
       const TextCorpus corpus = OpenFileCorpus({dir / name, "", 0, 0.3});
       for (int64_t i = 0; i < 200; ++i) {
@@ -431,24 +387,13 @@ TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
 #endif
 }
 
-TEST(CorpusTest, NovelsAreSplitByBook) {
-  const char* data = std::getenv("CROSSTALK_DATA");
-  if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
-  const TextCorpus corpus = OpenFileCorpus({std::string(data) + "/novels"});
-  EXPECT_GT(*corpus.training->num_bytes(), 45'000'000);
-  EXPECT_GT(*corpus.validation->num_bytes(), 1'000'000);
-  for (int64_t i = 0; i < 50; ++i) {
-    EXPECT_GE(corpus.training->ReadSegment(1, i, 2500, 2500, TextSource::Order::kShuffled).size(), 2500u);
-  }
-}
-
 TEST(SegmentSamplerTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
   constexpr int kWords = 4000, kFirst = 10000;  // all of five digits: a word's number says where it stands
   const TempDir dir;
   std::string numbers;
   for (int i = 0; i < kWords; ++i) numbers += StrCat(kFirst + i, i % 10 == 9 ? "\n" : " ");
-  Write(dir / "text.txt", numbers);
-  Write(dir / "held_out.txt", Words("v", 100));
+  dir.Put("text.txt", numbers);
+  dir.Put("held_out.txt", Words("v", 100));
   FileCorpusOptions options;
   options.path = dir / "text.txt";
   options.validation_path = dir / "held_out.txt";
@@ -472,5 +417,4 @@ TEST(SegmentSamplerTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
   EXPECT_EQ(count, 4);
 }
 
-}  // namespace corpus_test
-}  // namespace crosstalk
+}  // namespace crosstalk::corpus_test

@@ -9,14 +9,7 @@
 #include "tests/support/crafted_model.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace sentencepiece_model_test {
-
-using testing::Contains;
-
-std::string RefusalOf(const std::string& model) {
-  return testing::MessageOf([&] { CheckSentencePieceModel(model, "crafted.model"); }, ErrorKind::kData);
-}
+namespace crosstalk::sentencepiece_model_test {
 
 // Passes the check, and then is used on a long run of the letter that it is about.
 void ExpectUsable(const std::string& model) {
@@ -31,48 +24,42 @@ std::string UserDefined(int count) {
   return SmallModel(pieces);
 }
 
-TEST(SentencePieceModelCheckTest, UserDefinedPiecesMayBeNestedAsDeepAsTheLibraryBears) {
-  ExpectUsable(UserDefined(64));
-  EXPECT_TRUE(Contains(RefusalOf(UserDefined(65)), "65 user-defined pieces begin with one another"));
-  // Any number of pieces side by side.
-  std::string pieces;
-  for (int i = 0; i < 500; ++i) pieces += Piece("a" + std::to_string(1000 + i), 0, 4);
-  ExpectUsable(SmallModel(pieces));
-}
-
 std::string NestedRules(int rules, const std::string& text, int on_to) {
   return SmallModel("", NestedTable('a', rules, text, on_to));
 }
 
-TEST(SentencePieceModelCheckTest, RulesMayBeNestedAsDeepAsTheLibraryBears) {
-  ExpectUsable(NestedRules(32, "b", 32));
-  EXPECT_TRUE(Contains(RefusalOf(NestedRules(33, "b", 33)), "more than 32 rules for one place of a text"));
-  EXPECT_TRUE(Contains(RefusalOf(NestedRules(3, "b", 0)), "leads back to where it was"));
-}
-
-TEST(SentencePieceModelCheckTest, AReplacementMayNotMakeATextManyTimesAsLong) {
-  ExpectUsable(NestedRules(1, std::string(128, 'a'), 1));
-  for (const size_t size : {size_t{129}, size_t{1} << 20}) {
-    EXPECT_TRUE(
-        Contains(RefusalOf(NestedRules(1, std::string(size, 'a'), 1)), "a replacement of " + std::to_string(size)));
+std::string SelfTests(size_t size, int count) {
+  std::string samples;
+  for (int i = 0; i < count; ++i) {
+    samples += ProtoField(1, ProtoField(1, std::string(size, 'a')) + ProtoField(2, "a"));
   }
+  return SmallModel() + ProtoField(4, samples);
 }
 
-TEST(SentencePieceModelCheckTest, SelfTestsAreShort) {
-  const auto with_sample = [](size_t size, int count) {
-    const std::string sample = ProtoField(1, ProtoField(1, std::string(size, 'a')) + ProtoField(2, "a"));
-    std::string samples;
-    for (int i = 0; i < count; ++i) samples += sample;
-    return SmallModel() + ProtoField(4, samples);
-  };
-  CheckSentencePieceModel(with_sample(4096, 200), "fine");
-  EXPECT_TRUE(Contains(RefusalOf(with_sample(4097, 1)), "4097 bytes"));
-  EXPECT_TRUE(Contains(RefusalOf(with_sample(4096, 300)), "bytes of samples"));
+TEST(SentencePieceModelCheckTest, WhatTheLibraryJustBearsIsUsable) {
+  ExpectUsable(UserDefined(64));
+  std::string pieces;  // any number of them side by side
+  for (int i = 0; i < 500; ++i) pieces += Piece("a" + std::to_string(1000 + i), 0, 4);
+  ExpectUsable(SmallModel(pieces));
+  ExpectUsable(NestedRules(32, "b", 32));
+  ExpectUsable(NestedRules(1, std::string(128, 'a'), 1));
+  CheckSentencePieceModel(SelfTests(4096, 200), "fine");
+}
+
+TEST(SentencePieceModelCheckTest, WhatItDoesNotBearIsRefused) {
+  testing::ExpectRefused<std::string>(
+      {{"65 nested pieces", UserDefined(65), {"65 user-defined pieces begin with one another"}},
+       {"33 nested rules", NestedRules(33, "b", 33), {"more than 32 rules for one place of a text"}},
+       {"a rule to itself", NestedRules(3, "b", 0), {"leads back to where it was"}},
+       {"a text of 129", NestedRules(1, std::string(129, 'a'), 1), {"a replacement of 129"}},
+       {"a text of a megabyte", NestedRules(1, std::string(1 << 20, 'a'), 1), {"a replacement of 1048576"}},
+       {"a long self-test", SelfTests(4097, 1), {"4097 bytes"}},
+       {"many self-tests", SelfTests(4096, 300), {"bytes of samples"}}},
+      [](const std::string& model) { CheckSentencePieceModel(model, "crafted.model"); }, ErrorKind::kData);
 }
 
 TEST(SentencePieceModelCheckTest, AFileThatIsTooLargeIsNotRead) {
   testing::ExpectError([] { LoadTokenizerFile("/dev/zero"); }, ErrorKind::kData, {"/dev/zero"});
 }
 
-}  // namespace sentencepiece_model_test
-}  // namespace crosstalk
+}  // namespace crosstalk::sentencepiece_model_test

@@ -1,19 +1,16 @@
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 
 #include <gtest/gtest.h>
-#include <sentencepiece_processor.h>
-#include <sentencepiece_trainer.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -24,8 +21,7 @@
 #include "tests/support/messages.h"
 #include "tests/support/thread_limit.h"
 
-namespace crosstalk {
-namespace sentencepiece_tokenizer_test {
+namespace crosstalk::sentencepiece_tokenizer_test {
 
 const std::string& TrainedModel() {
   static const std::string model = [] {
@@ -168,23 +164,15 @@ bool Survives(const std::string& model) {
   }
 }
 
-TEST(SentencePieceTokenizerTest, ATruncatedModelIsRefusedOrUsable) {
+TEST(SentencePieceTokenizerTest, ATruncatedModelIsRefusedAndAFlippedBitNeverCrashes) {
   const std::string& model = TrainedModel();
   ASSERT_TRUE(Survives(model));
-  int accepted = 0;
   for (size_t size = 0; size < model.size(); size += size < 600 ? 1 : model.size() / 150) {
-    accepted += Survives(model.substr(0, size));
+    EXPECT_FALSE(Survives(model.substr(0, size)));  // the trainer's and normaliser's part, at the end, are needed
   }
-  EXPECT_EQ(accepted, 0);  // the trainer's and normaliser's part, at the end, are needed
-}
-
-TEST(SentencePieceTokenizerTest, AFlippedBitNeverCrashes) {
-  const std::string& model = TrainedModel();
-  const RandomKey key{1, StreamId("tokenizer_test"), 0};
-  const int trials = 400;
-  for (int i = 0; i < trials; ++i) {
+  for (int i = 0; i < 400; ++i) {
     std::string bad = model;
-    const uint64_t bit = UniformInt(key, i, bad.size() * 8);
+    const uint64_t bit = UniformInt({1, StreamId("tokenizer_test"), 0}, i, bad.size() * 8);
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
     Survives(bad);
   }
@@ -192,35 +180,29 @@ TEST(SentencePieceTokenizerTest, AFlippedBitNeverCrashes) {
 
 TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
   ASSERT_TRUE(Survives(SmallModel()));
-  const float infinity = std::numeric_limits<float>::infinity();
-  std::string leaf(1024, '\0');  // unit 0 has a leaf whose text lies far outside
-  leaf[1] = 0x01;
-  std::string outside(1024, '\0');  // unit 0 leads to unit 2^21
-  outside[3] = 0x7F;
-  const std::string no_end = CharsMap(1024, std::string(1024, '\0'), "abc");
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  const std::string zeros(1024, '\0'), nul(1, '\0');
+  std::string leaf = zeros, outside = zeros;
+  leaf.replace(0, 2, "\x10\x01");  // unit 0 is its own leaf: value 0x110, beyond the one byte of text
+  outside[3] = 0x7F;               // unit 0 leads to unit 2^21
   const std::pair<const char*, std::string> cases[] = {
       {"a piece of 200 kB", SmallModel(Piece(std::string(200'000, 'x'), -3, 1))},
       {"an empty piece", SmallModel(Piece("", -3, 1))},
       {"a piece twice", SmallModel(Piece("a", -3, 1))},
       {"two unknown pieces", SmallModel(Piece("<unk2>", 0, 2))},
       {"a piece of type 9", SmallModel(Piece("b", -3, 9))},
-      {"a score that is NaN", SmallModel(Piece("b", std::numeric_limits<float>::quiet_NaN(), 1))},
-      {"an infinite score", SmallModel(Piece("b", infinity, 1))},
+      {"a score that is NaN", SmallModel(Piece("b", kNaN, 1))},
+      {"an infinite score", SmallModel(Piece("b", kInfinity, 1))},
       {"a piece that is not UTF-8", SmallModel(Piece("\xFF", -3, 1))},
       {"a piece with a NUL", SmallModel(Piece(std::string("b\0c", 3), -3, 1))},
       {"a word model", SmallModel(ProtoField(2, Number(3, 3)))},
       {"a charsmap of 1 byte", SmallModel("", ProtoField(2, "x"))},
-      {"a charsmap whose trie is longer than it", SmallModel("", CharsMap(1 << 20, std::string(1024, '\0'), "a"))},
-      {"a charsmap whose trie is cut in a block", SmallModel("", CharsMap(1000, std::string(1024, '\0'), "a"))},
-      {"a charsmap without an end", SmallModel("", no_end)},
-      {"a charsmap whose text is outside",
-       SmallModel("", CharsMap(1024, [&] {
-                    std::string trie = leaf;
-                    trie[0] = 0x10;  // the unit is its own leaf: value 0x110, beyond the one byte of text
-                    return trie;
-                  }(), std::string(1, '\0')))},
-      {"a charsmap that leads outside", SmallModel("", CharsMap(1024, outside, std::string(1, '\0')))},
-      {"a group", SmallModel(std::string("\x0B", 1))},
+      {"a charsmap whose trie is longer than it", SmallModel("", CharsMap(1 << 20, zeros, "a"))},
+      {"a charsmap whose trie is cut in a block", SmallModel("", CharsMap(1000, zeros, "a"))},
+      {"a charsmap without an end", SmallModel("", CharsMap(1024, zeros, "abc"))},
+      {"a charsmap whose text is outside", SmallModel("", CharsMap(1024, leaf, nul))},
+      {"a charsmap that leads outside", SmallModel("", CharsMap(1024, outside, nul))},
+      {"a group", SmallModel("\x0B")},
       {"field number 0", SmallModel(std::string("\x02\x00", 2))},
       {"a length beyond the end", SmallModel() + "\x0A\x7F"},
       {"an endless number", SmallModel() + "\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"},
@@ -232,6 +214,7 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       {"padding that is the beginning as well", SmallModel(ProtoField(2, ProtoField(46, "<pad>")))},
   };
   for (const auto& [what, model] : cases) {
+    SCOPED_TRACE(what);
     testing::ExpectError([&] { MakeSentencePieceTokenizer({.bytes = model}, "crafted.model"); }, ErrorKind::kData,
                          {"crafted.model"});
   }
@@ -239,141 +222,79 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
 
 // ---- models with other special tokens ----
 
-constexpr int kSentinels = 10;
+// A model's special tokens, how many ids come before its sentinels, and a text that it can spell.
+struct SpecialCase {
+  std::string name;
+  SpecialTokens special;
+  int text_ids;
+  std::string text;
+};
 
-// Checks everything that follows from the special tokens, and the round trip of `text`, which the model can spell.
-void CheckSpecialTokens(const std::string& model, const std::string& name, const SpecialTokens& expected, int text_ids,
-                        const std::string& text) {
-  SCOPED_TRACE(name);
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, name);
+// All that follows from the special tokens.
+void ExpectSpecialTokens(const std::string& model, SpecialCase expected) {
+  constexpr int kSentinels = 10;
+  SCOPED_TRACE(expected.name);
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, expected.name);
   const SpecialTokens& special = tokenizer->special_tokens();
-  EXPECT_EQ(special.pad, expected.pad);
-  EXPECT_EQ(special.end, expected.end);
-  EXPECT_EQ(special.unknown, expected.unknown);
-  EXPECT_EQ(special.decoder_start, expected.pad);
-  EXPECT_EQ(special.begin, expected.begin);
-  EXPECT_EQ(special.separator, expected.separator);
-  EXPECT_EQ(special.mask, expected.mask);
-  EXPECT_EQ(MakeSentencePieceTokenizer({.bytes = model}, name, kSentinels)->vocab_size(), text_ids + kSentinels);
-  EXPECT_EQ(tokenizer->vocab_size(), text_ids + kDefaultSentinels);
-  EXPECT_EQ(tokenizer->Sentinel(kDefaultSentinels - 1), text_ids);
-
-  const std::vector<int32_t> ids = tokenizer->Encode(text);
+  expected.special.decoder_start = expected.special.pad;
+  EXPECT_EQ(special, expected.special);
+  EXPECT_EQ(MakeSentencePieceTokenizer({.bytes = model}, "x", kSentinels)->vocab_size(),
+            expected.text_ids + kSentinels);
+  EXPECT_EQ(tokenizer->vocab_size(), expected.text_ids + kDefaultSentinels);
+  EXPECT_EQ(tokenizer->Sentinel(kDefaultSentinels - 1), expected.text_ids);
+  const std::vector<int32_t> ids = tokenizer->Encode(expected.text);
+  const std::set<int32_t> others = {special.pad,   special.end,       special.unknown,
+                                    special.begin, special.separator, special.mask};
   ASSERT_FALSE(ids.empty());
-  for (const int32_t id : ids) {
-    EXPECT_FALSE(tokenizer->IsSentinel(id));
-    for (const int32_t other :
-         {special.pad, special.end, special.unknown, special.begin, special.separator, special.mask}) {
-      EXPECT_NE(id, other);
-    }
-  }
-  EXPECT_EQ(tokenizer->Decode(ids), text);
+  for (const int32_t id : ids) EXPECT_TRUE(!tokenizer->IsSentinel(id) && !others.contains(id)) << id;
+  EXPECT_EQ(tokenizer->Decode(ids), expected.text);
   // In no place does a special token leave a trace.
-  for (const int32_t id : {special.pad, special.end, special.begin, special.separator, special.mask}) {
-    if (id == kNoToken) continue;
+  for (const int32_t id : others) {
+    if (id == kNoToken || id == special.unknown) continue;
     EXPECT_FALSE(tokenizer->IsSentinel(id));
     std::vector<int32_t> more = ids;
     more.insert(more.begin(), id);
     more.push_back(id);
-    EXPECT_EQ(tokenizer->Decode(more), text) << id;
+    EXPECT_EQ(tokenizer->Decode(more), expected.text) << id;
   }
   std::vector<int32_t> target = {tokenizer->Sentinel(0)};
   target.insert(target.end(), ids.begin(), ids.end());
   target.push_back(special.end);
-  EXPECT_EQ(tokenizer->Decode(target), "<extra_id_0> " + text);
-  EXPECT_EQ(tokenizer->EncodeSpans(text).size(), ids.size());
+  EXPECT_EQ(tokenizer->Decode(target), "<extra_id_0> " + expected.text);
+  EXPECT_EQ(tokenizer->EncodeSpans(expected.text).size(), ids.size());
 }
 
 TEST(SentencePieceTokenizerTest, SpecialTokensAreTheModelsOwnAndMissingOnesAreAdded) {
-  const std::string letters = Piece("a", -1, 1) + Piece("\xE2\x96\x81", -2, 1);
-  const std::string unigram = ProtoField(2, Number(3, 1));
-  CheckSpecialTokens(SmallModel(), "T5", {}, 5, "a");
-  CheckSpecialTokens(Piece("<unk>", 0, 2) + letters + unigram, "no pad and no end", {.pad = 3, .end = 4, .unknown = 0},
-                     5, "a");
-  CheckSpecialTokens(Piece("<unk>", 0, 2) + Piece("<s>", 0, 3) + Piece("</s>", 0, 3) + letters + unigram, "no pad",
-                     {.pad = 5, .end = 2, .unknown = 0, .begin = 1}, 6, "a");
-  CheckSpecialTokens(letters + Piece("</s>", 0, 3) + Piece("<pad>", 0, 3) + Piece("<unk>", 0, 2) + unigram,
-                     "special tokens last", {.pad = 3, .end = 2, .unknown = 4}, 5, "a");
-  CheckSpecialTokens(Piece("[PAD]", 0, 3) + Piece("[UNK]", 0, 2) + Piece("[CLS]", 0, 3) + Piece("[SEP]", 0, 3) +
-                         Piece("[MASK]", 0, 3) + letters + unigram,
-                     "BERT's names", {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4}, 7, "a");
-  CheckSpecialTokens(
-      letters + Piece("<unk>", 0, 2) + Piece("<start>", 0, 3) + Piece("<stop>", 0, 3) + Piece("<fill>", 0, 3) +
-          ProtoField(2, Number(3, 1) + ProtoField(46, "<start>") + ProtoField(47, "<stop>") + ProtoField(48, "<fill>")),
-      "the trainer's names", {.pad = 5, .end = 4, .unknown = 2, .begin = 3}, 6, "a");
-  // Pieces that text can become are no special tokens, whatever their names.
-  CheckSpecialTokens(Piece("<unk>", 0, 2) + Piece("</s>", -3, 1) + Piece("[MASK]", 0, 4) + letters + unigram,
-                     "text with these names", {.pad = 5, .end = 6, .unknown = 0}, 7, "a");
-}
-
-// The pieces of `text` that the trainer takes one after the other.
-class Pieces : public sentencepiece::SentenceIterator {
- public:
-  explicit Pieces(const std::string& text) : text_(text) { Next(); }
-  bool done() const override { return piece_.empty(); }
-  void Next() override {
-    piece_ = text_.substr(at_, 500);
-    at_ += piece_.size();
-  }
-  const std::string& value() const override { return piece_; }
-  sentencepiece::util::Status status() const override { return {}; }
-
- private:
-  const std::string& text_;
-  size_t at_ = 0;
-  std::string piece_;
-};
-
-TEST(SentencePieceTokenizerTest, ModelsTrainedWithOtherIdsAreRead) {
-  const std::string text = WriteStory(1, 0, 60'000).text;
-  const auto train = [&](std::unordered_map<std::string, std::string> arguments) {
-    arguments.insert({{"vocab_size", "300"}, {"hard_vocab_limit", "false"}, {"minloglevel", "4"}});
-    std::string model;
-    Pieces sentences(text);
-    const sentencepiece::util::Status status =
-        sentencepiece::SentencePieceTrainer::Train(arguments, &sentences, &model);
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    return model;
-  };
-  const auto pieces = [](const std::string& model) {
-    sentencepiece::SentencePieceProcessor processor;
-    EXPECT_TRUE(processor.LoadFromSerializedProto(model).ok());
-    return processor.GetPieceSize();
-  };
-  const std::string sentence = "Agnes was a baker from Ashford.";
-  for (const char* type : {"unigram", "bpe"}) {
-    SCOPED_TRACE(type);
-    std::string model = train({{"model_type", type}});  // the library's defaults: no pad
-    const int count = pieces(model);
-    CheckSpecialTokens(model, "defaults", {.pad = count, .end = 2, .unknown = 0, .begin = 1}, count + 1, sentence);
-    model = train({{"model_type", type}, {"bos_id", "-1"}, {"eos_id", "-1"}});
-    CheckSpecialTokens(model, "neither", {.pad = pieces(model), .end = pieces(model) + 1, .unknown = 0},
-                       pieces(model) + 2, sentence);
-    model = train({{"model_type", type}, {"unk_id", "3"}, {"bos_id", "0"}, {"eos_id", "1"}, {"pad_id", "2"}});
-    CheckSpecialTokens(model, "all four", {.pad = 2, .end = 1, .unknown = 3, .begin = 0}, pieces(model), sentence);
-    model = train({{"model_type", type},
-                   {"pad_id", "0"},
-                   {"unk_id", "1"},
-                   {"bos_id", "-1"},
-                   {"eos_id", "-1"},
-                   {"control_symbols", "[CLS],[SEP],[MASK]"}});
-    CheckSpecialTokens(model, "ALBERT's", {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4},
-                       pieces(model), sentence);
+  const std::string a = Piece("a", -1, 1) + Piece("\xE2\x96\x81", -2, 1), unk = Piece("<unk>", 0, 2);
+  const auto control = [](const char* name) { return Piece(name, 0, 3); };
+  const std::string names = ProtoField(46, "<start>") + ProtoField(47, "<stop>") + ProtoField(48, "<fill>");
+  ExpectSpecialTokens(SmallModel(), {"T5", {}, 5, "a"});
+  for (const int type : {1, 2}) {  // unigram and BPE
+    const auto expect = [&](const std::string& pieces, const std::string& trainer, SpecialCase expected) {
+      expected.name += StrCat(", type ", type);
+      expected.text = "a";
+      ExpectSpecialTokens(pieces + ProtoField(2, Number(3, type) + trainer), expected);
+    };
+    expect(unk + a, "", {"no pad and no end", {.pad = 3, .end = 4, .unknown = 0}, 5});
+    expect(unk + control("<s>") + control("</s>") + a, "",
+           {"no pad", {.pad = 5, .end = 2, .unknown = 0, .begin = 1}, 6});
+    expect(a + control("</s>") + control("<pad>") + unk, "", {"last", {.pad = 3, .end = 2, .unknown = 4}, 5});
+    expect(control("[PAD]") + Piece("[UNK]", 0, 2) + control("[CLS]") + control("[SEP]") + control("[MASK]") + a, "",
+           {"BERT's names", {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4}, 7});
+    expect(a + unk + control("<start>") + control("<stop>") + control("<fill>"), names,
+           {"the trainer's names", {.pad = 5, .end = 4, .unknown = 2, .begin = 3}, 6});
+    // Pieces that text can become are no special tokens, whatever their names.
+    expect(unk + Piece("</s>", -3, 1) + Piece("[MASK]", 0, 4) + a, "",
+           {"text with these names", {.pad = 5, .end = 6, .unknown = 0}, 7});
   }
 }
 
 TEST(SentencePieceTokenizerTest, PublishedModelsAreRead) {
   const char* data = std::getenv("CROSSTALK_DATA");
   if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
-  struct Published {
-    const char* file;
-    SpecialTokens special;
-    int text_ids;
-    const char* text;
-  };
   const char* const english = "I was born in the year nineteen hundred and two.";
   const SpecialTokens defaults = {.pad = 1000, .end = 2, .unknown = 0, .begin = 1};
-  const Published models[] = {
+  const SpecialCase models[] = {
       {"albert/spiece.model",
        {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4},
        30000,
@@ -385,28 +306,16 @@ TEST(SentencePieceTokenizerTest, PublishedModelsAreRead) {
       {"sentencepiece/test_ja_model.model",
        {.pad = 8000, .end = 2, .unknown = 0, .begin = 1},
        8001,
-       "\xE7\xA7\x81\xE3\x81\xAF\xE6\x9D\xB1\xE4\xBA\xAC\xE3\x81\xA7\xE7\x94\x9F\xE3\x81\xBE\xE3\x82\x8C\xE3\x81\x9F"},
+       "私は東京で生まれた"},
   };
   int read = 0;
-  for (const Published& model : models) {
-    const std::string path = std::string(data) + "/fixtures/" + model.file;
+  for (const SpecialCase& model : models) {
+    const std::string path = StrCat(data, "/fixtures/", model.name);
     if (!std::filesystem::exists(path)) continue;
-    CheckSpecialTokens(ReadFile(path), path, model.special, model.text_ids, model.text);
+    ExpectSpecialTokens(ReadFile(path), model);
     ++read;
   }
   if (read == 0) GTEST_SKIP() << "there are no SentencePiece models in " << data << "/fixtures";
-}
-
-TEST(SentencePieceTokenizerTest, RealModelsPassTheCheck) {
-  const char* data = std::getenv("CROSSTALK_DATA");
-  if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
-  int models = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(std::string(data) + "/fixtures")) {
-    if (entry.path().extension() != ".model") continue;
-    EXPECT_NO_THROW(CheckSentencePieceModel(ReadFile(entry.path().string()), entry.path().string()));
-    ++models;
-  }
-  EXPECT_GE(models, 1);
 }
 
 TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
@@ -437,5 +346,4 @@ TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
   EXPECT_EQ(again, text);
 }
 
-}  // namespace sentencepiece_tokenizer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::sentencepiece_tokenizer_test
