@@ -6,8 +6,7 @@
 
 #include "crosstalk/runtime/check.h"
 
-namespace crosstalk {
-namespace dataset_test {
+namespace crosstalk::dataset_test {
 
 TEST(PermutationTest, VisitsEveryNumberOnce) {
   for (int64_t count : {1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000}) {
@@ -43,5 +42,4 @@ TEST(PermutationTest, ReachesLargeCounts) {
   EXPECT_THROW(PermutedIndex(5, 5, {}), Error);
 }
 
-}  // namespace dataset_test
-}  // namespace crosstalk
+}  // namespace crosstalk::dataset_test

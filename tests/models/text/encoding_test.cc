@@ -10,8 +10,7 @@
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace encoding_test {
+namespace crosstalk::encoding_test {
 
 // [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, a 5, b 6, c 7, d 8, ##x 9.
 std::unique_ptr<Tokenizer> Bert() {
@@ -32,17 +31,11 @@ TEST(PairEncodingTest, BertsFormHasSegmentsAndOffsetsIntoEachText) {
   EXPECT_EQ(Ids(EncodePair(*bert, "")), (Row{2, 3}));
   const EncodedPair pair = EncodePair(*bert, "a bx", " c");
   EXPECT_EQ(Ids(pair), (Row{2, 5, 6, 9, 3, 7, 3}));
-  std::vector<int64_t> segments, texts, begins, ends;
+  std::string shown;
   for (const EncodedPair::Token& token : pair.tokens) {
-    segments.push_back(token.segment);
-    texts.push_back(token.text);
-    begins.push_back(token.begin);
-    ends.push_back(token.end);
+    shown += StrCat(token.segment, "/", token.text, ":", token.begin, "-", token.end, " ");
   }
-  EXPECT_EQ(segments, (std::vector<int64_t>{0, 0, 0, 0, 0, 1, 1}));
-  EXPECT_EQ(texts, (std::vector<int64_t>{-1, 0, 0, 0, -1, 1, -1}));
-  EXPECT_EQ(begins, (std::vector<int64_t>{0, 0, 2, 3, 0, 1, 0}));
-  EXPECT_EQ(ends, (std::vector<int64_t>{0, 1, 3, 4, 0, 2, 0}));
+  EXPECT_EQ(shown, "0/-1:0-0 0/0:0-1 0/0:2-3 0/0:3-4 0/-1:0-0 1/1:1-2 1/-1:0-0 ");
   EXPECT_EQ(pair.kept[0], 3);
   EXPECT_EQ(pair.kept[1], 1);
 }
@@ -60,21 +53,20 @@ TEST(PairEncodingTest, TruncationCutsWhatItIsToldTo) {
   const auto ids = [&](const char* a, const char* b, int64_t most, Truncation truncation) {
     return Ids(EncodePair(*bert, a, b, {.max_length = most, .truncation = truncation}));
   };
+  constexpr Truncation kLongest = Truncation::kLongestFirst, kFirst = Truncation::kOnlyFirst,
+                       kSecond = Truncation::kOnlySecond, kNone = Truncation::kNone;
   // As in BERT's pretraining: while too long, the longer loses its last token, and B where both are equally long.
-  EXPECT_EQ(ids("a b c d", "a", 7, Truncation::kLongestFirst), (Row{2, 5, 6, 7, 3, 5, 3}));
-  EXPECT_EQ(ids("a b c d", "a b c", 6, Truncation::kLongestFirst), (Row{2, 5, 6, 3, 5, 3}));
-  EXPECT_EQ(ids("a b c", "a b c d", 7, Truncation::kLongestFirst), (Row{2, 5, 6, 3, 5, 6, 3}));
-  EXPECT_EQ(ids("a b c d", "a b c d", 4, Truncation::kLongestFirst), (Row{2, 5, 3, 3}));
-  EXPECT_EQ(ids("a b", "c d", 3, Truncation::kLongestFirst), (Row{2, 3, 3}));
-  EXPECT_EQ(ids("a b c d", "a b", 7, Truncation::kOnlySecond), (Row{2, 5, 6, 7, 8, 3, 3}));
-  EXPECT_EQ(ids("a b c d", "a b", 7, Truncation::kOnlyFirst), (Row{2, 5, 6, 3, 5, 6, 3}));
-  EXPECT_EQ(ids("a b c d", "a b", 9, Truncation::kNone).size(), 9u);
+  EXPECT_EQ(ids("a b c d", "a", 7, kLongest), (Row{2, 5, 6, 7, 3, 5, 3}));
+  EXPECT_EQ(ids("a b c d", "a b c", 6, kLongest), (Row{2, 5, 6, 3, 5, 3}));
+  EXPECT_EQ(ids("a b c", "a b c d", 7, kLongest), (Row{2, 5, 6, 3, 5, 6, 3}));
+  EXPECT_EQ(ids("a b c d", "a b c d", 4, kLongest), (Row{2, 5, 3, 3}));
+  EXPECT_EQ(ids("a b", "c d", 3, kLongest), (Row{2, 3, 3}));
+  EXPECT_EQ(ids("a b c d", "a b", 7, kSecond), (Row{2, 5, 6, 7, 8, 3, 3}));
+  EXPECT_EQ(ids("a b c d", "a b", 7, kFirst), (Row{2, 5, 6, 3, 5, 6, 3}));
+  EXPECT_EQ(ids("a b c d", "a b", 9, kNone).size(), 9u);
   EXPECT_EQ(Ids(EncodePair(*bert, "a b c", std::nullopt, {.max_length = 4, .truncation = Truncation::kLongestFirst})),
             (Row{2, 5, 6, 3}));
-  for (const auto& [most, truncation] : {std::pair{8, Truncation::kNone},
-                                         {6, Truncation::kOnlySecond},
-                                         {4, Truncation::kOnlyFirst},
-                                         {2, Truncation::kLongestFirst}}) {
+  for (const auto& [most, truncation] : {std::pair{8, kNone}, {6, kSecond}, {4, kFirst}, {2, kLongest}}) {
     testing::ExpectError([&] { ids("a b c d", "a b", most, truncation); }, ErrorKind::kUsage, {"max_length"});
   }
 }
@@ -132,5 +124,4 @@ TEST(BlanksTest, AShownPassageHasBlanksForWordsAlone) {
   EXPECT_LT(MakeBlanks(std::string(5000, 'a')).size(), 6000u);
 }
 
-}  // namespace encoding_test
-}  // namespace crosstalk
+}  // namespace crosstalk::encoding_test

@@ -14,8 +14,7 @@
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace sentences_test {
+namespace crosstalk::sentences_test {
 
 using Texts = std::vector<std::string>;
 
@@ -25,42 +24,37 @@ Texts Split(const std::string& text) {
   return sentences;
 }
 
-TEST(SentencesTest, AMarkAndASpaceEndASentence) {
-  EXPECT_EQ(Split("He came. She went! Why? Nobody… Well."),
-            (Texts{"He came.", "She went!", "Why?", "Nobody…", "Well."}));
-  EXPECT_EQ(Split("  One line\nand its\t end.  Two. \n"), (Texts{"One line and its end.", "Two."}));
-  EXPECT_EQ(Split("Version 3.14 of www.site.org. It runs... Fast?! Yes"),
-            (Texts{"Version 3.14 of www.site.org.", "It runs...", "Fast?!", "Yes"}));
-  EXPECT_EQ(Split(""), Texts{});
-  EXPECT_EQ(Split(" \n\n "), Texts{});
-}
-
-TEST(SentencesTest, ClosingMarksBelongToTheSentenceAndOpeningOnesToTheNext) {
-  EXPECT_EQ(Split("\"Stop!\" He did. (And then?) \"Go.\" 'Why?' [Sic.] «Non.» “So.”"),
-            (Texts{"\"Stop!\"", "He did.", "(And then?)", "\"Go.\"", "'Why?'", "[Sic.]", "«Non.»", "“So.”"}));
-  EXPECT_EQ(Split("\"Stop!\" he cried. \"Why?\" — asked she. Oh! , no."),
-            (Texts{"\"Stop!\" he cried.", "\"Why?\" — asked she.", "Oh! , no."}));
-}
-
-TEST(SentencesTest, AbbreviationsAndInitialsGoOn) {
-  EXPECT_EQ(Split("Mr. Smith met Dr. J. B. Jones at St. Paul's. So did I. They left."),
-            (Texts{"Mr. Smith met Dr. J. B. Jones at St. Paul's.", "So did I.", "They left."}));
-  EXPECT_EQ(Split("Gen. Lee, cf. Fig. 3, won. Amr. Then?"), (Texts{"Gen. Lee, cf. Fig. 3, won.", "Amr.", "Then?"}));
-  EXPECT_EQ(Split("Is it Mr.? Yes. Was it Mr.\" No."), (Texts{"Is it Mr.?", "Yes.", "Was it Mr.\"", "No."}));
-}
-
-TEST(SentencesTest, ABlankLineEndsAParagraph) {
-  EXPECT_EQ(Split("A title\n\nA text of two\nlines\n \t\nmore\r\n\r\nlast"),
-            (Texts{"A title", "A text of two lines", "more", "last"}));
-}
-
-TEST(SentencesTest, OtherScriptsHaveTheirMarks) {
-  EXPECT_EQ(Split("他来了。她走了！「为什么？」没人知道"), (Texts{"他来了。", "她走了！", "「为什么？」", "没人知道"}));
-  EXPECT_EQ(Split("Он пришёл. Она ушла, т. е. исчезла. — Да! — сказал он. Всё."),
-            (Texts{"Он пришёл.", "Она ушла, т. е. исчезла.", "— Да! — сказал он.", "Всё."}));
-  EXPECT_EQ(Split("वह आया। वह गई। क्यों?"), (Texts{"वह आया।", "वह गई।", "क्यों?"}));
-  EXPECT_EQ(Split("هل جاء؟ نعم۔ ثم ذهب."), (Texts{"هل جاء؟", "نعم۔", "ثم ذهب."}));
-  EXPECT_EQ(Split("Ήρθε. Έφυγε; έμεινε. και"), (Texts{"Ήρθε.", "Έφυγε; έμεινε. και"}));
+// Sentences with " | " between.
+TEST(SentencesTest, EachTextHasItsSentences) {
+  const std::pair<const char*, const char*> kCases[] = {
+      // A mark and a space end a sentence.
+      {"He came. She went! Why? Nobody… Well.", "He came. | She went! | Why? | Nobody… | Well."},
+      {"  One line\nand its\t end.  Two. \n", "One line and its end. | Two."},
+      {"Version 3.14 of www.site.org. It runs... Fast?! Yes",
+       "Version 3.14 of www.site.org. | It runs... | Fast?! | Yes"},
+      {"", ""},
+      {" \n\n ", ""},
+      // Closing marks belong to the sentence, and opening ones to the next.
+      {"\"Stop!\" He did. (And then?) \"Go.\" 'Why?' [Sic.] «Non.» “So.”",
+       "\"Stop!\" | He did. | (And then?) | \"Go.\" | 'Why?' | [Sic.] | «Non.» | “So.”"},
+      {"\"Stop!\" he cried. \"Why?\" — asked she. Oh! , no.",
+       "\"Stop!\" he cried. | \"Why?\" — asked she. | Oh! , no."},
+      // Abbreviations and initials go on.
+      {"Mr. Smith met Dr. J. B. Jones at St. Paul's. So did I. They left.",
+       "Mr. Smith met Dr. J. B. Jones at St. Paul's. | So did I. | They left."},
+      {"Gen. Lee, cf. Fig. 3, won. Amr. Then?", "Gen. Lee, cf. Fig. 3, won. | Amr. | Then?"},
+      {"Is it Mr.? Yes. Was it Mr.\" No.", "Is it Mr.? | Yes. | Was it Mr.\" | No."},
+      // A blank line ends a paragraph.
+      {"A title\n\nA text of two\nlines\n \t\nmore\r\n\r\nlast", "A title | A text of two lines | more | last"},
+      // Other scripts have their marks.
+      {"他来了。她走了！「为什么？」没人知道", "他来了。 | 她走了！ | 「为什么？」 | 没人知道"},
+      {"Он пришёл. Она ушла, т. е. исчезла. — Да! — сказал он. Всё.",
+       "Он пришёл. | Она ушла, т. е. исчезла. | — Да! — сказал он. | Всё."},
+      {"वह आया। वह गई। क्यों?", "वह आया। | वह गई। | क्यों?"},
+      {"هل جاء؟ نعم۔ ثم ذهب.", "هل جاء؟ | نعم۔ | ثم ذهب."},
+      {"Ήρθε. Έφυγε; έμεινε. και", "Ήρθε. | Έφυγε; έμεινε. και"},
+  };
+  for (const auto& [text, sentences] : kCases) EXPECT_EQ(Join(Split(text), " | "), sentences);
 }
 
 TEST(SentencesTest, TextWithoutMarksIsCut) {
@@ -170,23 +164,18 @@ TEST(SentenceDatasetTest, LongDocumentsAreReadEverywhereAndNeverAcross) {
   }
 }
 
-TEST(SentenceDatasetTest, ShortDocumentsAreGivenWhole) {
-  const auto sentences = [](int d) { return 1 + d % 3; };
-  const TempDir dir;
-  WriteDocuments(dir / "short.jsonl", 90, sentences);
+TEST(SentenceDatasetTest, ShortDocumentsAreGivenWholeAndFilesAreDocuments) {
+  const auto few = [](int d) { return 1 + d % 3; };
+  const TempDir dir, files;
+  WriteDocuments(dir / "short.jsonl", 90, few);
   const SentenceDataset dataset(OpenTextSource(dir / "short.jsonl"), Bytes(), 125, 3, TextSource::Order::kShuffled);
   std::set<std::string> seen;
-  ExpectRuns(dataset, 60 * dataset.num_places(), 125, sentences, &seen);
+  ExpectRuns(dataset, 60 * dataset.num_places(), 125, few, &seen);
   EXPECT_EQ(seen.size(), 180u);
-}
-
-TEST(SentenceDatasetTest, FilesAreDocuments) {
-  const auto sentences = [](int d) { return 3 + 20 * (d % 2); };
-  const TempDir dir;
-  for (int d = 0; d < 10; ++d) std::ofstream(dir / StrCat(100 + d, ".txt")) << Document(d, sentences(d));
-  const SentenceDataset dataset(OpenTextSource(dir.path()), Bytes(), 100, 3, TextSource::Order::kSequential);
-  std::set<std::string> seen;
-  ExpectRuns(dataset, 2 * dataset.num_places(), 100, sentences, &seen);
+  const auto some = [](int d) { return 3 + 20 * (d % 2); };
+  for (int d = 0; d < 10; ++d) files.Put(StrCat(100 + d, ".txt"), Document(d, some(d)));
+  const SentenceDataset of_files(OpenTextSource(files.path()), Bytes(), 100, 3, TextSource::Order::kSequential);
+  ExpectRuns(of_files, 2 * of_files.num_places(), 100, some, &seen);
 }
 
 // So long that the first piece of text that is read often ends within the sentence that is asked for.
@@ -229,23 +218,17 @@ TEST(SentenceDatasetTest, BuiltInStoriesBeginAtTheirBeginning) {
 
 TEST(SentenceDatasetTest, AVeryShortTextIsReadRoundOrRefused) {
   const TempDir dir;
-  std::ofstream(dir / "one.txt") << "A single sentence of some words, that is all there is of it";
-  const auto one = OpenTextSource(dir / "one.txt");
-  const SentenceDataset dataset(one, Bytes(), 20, 3, TextSource::Order::kShuffled);
+  const auto open = [](const std::string& path, int64_t tokens) {
+    return SentenceDataset(OpenTextSource(path), Bytes(), tokens, 3, TextSource::Order::kShuffled);
+  };
+  const std::string one = dir.Put("one.txt", "A single sentence of some words, that is all there is of it");
   for (int64_t place = 0; place < 10; ++place) {
-    for (const int64_t tokens : {1, 20, 59, 500}) EXPECT_FALSE(dataset.Read(place, tokens).empty());
+    for (const int64_t tokens : {1, 20, 59, 500}) EXPECT_FALSE(open(one, 20).Read(place, tokens).empty());
   }
-  EXPECT_TRUE(
-      testing::Contains(testing::MessageOf([&] { SentenceDataset(one, Bytes(), 500, 3, TextSource::Order::kShuffled); },
-                                           ErrorKind::kData),
-                        "too short for one example"));
-  std::ofstream(dir / "blank.txt") << std::string(300, ' ');
-  const auto blank = OpenTextSource(dir / "blank.txt");
-  EXPECT_TRUE(testing::Contains(
-      testing::MessageOf([&] { SentenceDataset(blank, Bytes(), 20, 3, TextSource::Order::kShuffled); },
-                         ErrorKind::kData),
-      "there is no sentence in it"));
+  const std::string blank = dir.Put("blank.txt", std::string(300, ' '));
+  testing::ExpectRefused({{"short", [&] { open(one, 500); }, {"too short for one example"}},
+                          {"blank", [&] { open(blank, 20); }, {"there is no sentence in it"}}},
+                         ErrorKind::kData);
 }
 
-}  // namespace sentences_test
-}  // namespace crosstalk
+}  // namespace crosstalk::sentences_test

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "crosstalk/models/text/corpus.h"
@@ -11,20 +10,15 @@
 #include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace text_file_test {
+namespace crosstalk::text_file_test {
 
 using namespace std::string_literals;
 
 class TextKindTest : public ::testing::Test {
  protected:
-  std::string Put(const std::string& name, const std::string& bytes) {
-    std::ofstream(dir_ / name, std::ios::binary) << bytes;
-    return dir_ / name;
-  }
   void ExpectRefused(const std::string& name, const std::string& bytes, const std::vector<std::string>& says) {
     SCOPED_TRACE(name);
-    testing::ExpectError([&] { OpenTextSource(Put(name, bytes)); }, ErrorKind::kData, says);
+    testing::ExpectError([&] { OpenTextSource(dir_.Put(name, bytes)); }, ErrorKind::kData, says);
   }
   TempDir dir_;
 };
@@ -58,7 +52,7 @@ TEST_F(TextKindTest, WhatIsNoTextIsNamedWithWhatToDo) {
     ExpectRefused("WORDS" + end, "words and more words", {"is named " + end + ", as ", remedy});  // by name alone
     testing::ExpectError([&] { ReadText(dir_ / name, 10'000); }, ErrorKind::kData, {what});
   }
-  EXPECT_EQ(ReadText(Put("fine.txt.gz", Gzip("a,b\n1,2\n")), 100), "a,b\n1,2\n");  // who reads rows
+  EXPECT_EQ(ReadText(dir_.Put("fine.txt.gz", Gzip("a,b\n1,2\n")), 100), "a,b\n1,2\n");  // who reads rows
 }
 
 TEST_F(TextKindTest, RowsAreNamedByNameAndByContent) {
@@ -90,9 +84,8 @@ TEST_F(TextKindTest, RowsAreNamedByNameAndByContent) {
         "[Illustration]\n\nChapter 1\n"s, "[\"Yes,\" he said.]\n\"No.\"\n"s, "{not json}\nat all\n"s,
         "Milk,\nEggs,\nand bread\n"s, "a\tb\nno tab here\nc\td\n"s, "{\"name\": \"x\"}\n"s,
         "Words, words,words\nwords, words,words\n"s}) {
-    EXPECT_NO_THROW(OpenTextSource(Put("prose.txt", text))) << text;
+    EXPECT_NO_THROW(OpenTextSource(dir_.Put("prose.txt", text))) << text;
   }
 }
 
-}  // namespace text_file_test
-}  // namespace crosstalk
+}  // namespace crosstalk::text_file_test

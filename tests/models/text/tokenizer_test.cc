@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "crosstalk/models/text/character_tokenizer.h"
@@ -10,8 +11,7 @@
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace tokenizer_test {
+namespace crosstalk::tokenizer_test {
 
 TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
@@ -125,40 +125,34 @@ TEST(TokenizerTest, MaskTokensStandBetweenTextAndSentinels) {
 }
 
 TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
-  const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(7);
-  EXPECT_EQ(bytes->FileName(), "tokenizer.json");
-  const std::unique_ptr<Tokenizer> bytes_again = LoadTokenizer(bytes->FileContents(), "x");
-  EXPECT_EQ(bytes_again->kind(), "bytes");
-  EXPECT_EQ(bytes_again->vocab_size(), bytes->vocab_size());
-
   const std::string model = TrainTokenizer(*MakeSyntheticCorpus(1).training, {700, 100'000})->FileContents();
-  const std::unique_ptr<Tokenizer> bare = LoadTokenizer(MakeByteTokenizer(0)->FileContents(), "x");
-  EXPECT_EQ(bare->vocab_size(), 259);
-  EXPECT_FALSE(bare->IsSentinel(258));
-  EXPECT_THROW(bare->Sentinel(0), Error);
+  const struct {
+    std::unique_ptr<Tokenizer> tokenizer;
+    const char *kind, *file;
+    int size;
+  } kCases[] = {{MakeByteTokenizer(7), "bytes", "tokenizer.json", 266},
+                {MakeByteTokenizer(0), "bytes", "tokenizer.json", 259},
+                {MakeCharacterTokenizer("\na\u00e9", "x", 5), "characters", "tokenizer.json", 3 + 3 + 5},
+                {LoadTokenizer(model, "x", 5), "sentencepiece", "tokenizer.model", 0}};
+  for (const auto& [tokenizer, kind, file, size] : kCases) {
+    EXPECT_EQ(tokenizer->FileName(), file);
+    const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer->FileContents(), "x", 5);
+    EXPECT_EQ(again->kind(), kind);
+    EXPECT_EQ(again->vocab_size(), size == 0 ? tokenizer->vocab_size() : size);
+    EXPECT_EQ(again->FileContents(), size == 0 ? model : tokenizer->FileContents());
+  }
+  EXPECT_FALSE(kCases[1].tokenizer->IsSentinel(258));
+  EXPECT_THROW(kCases[1].tokenizer->Sentinel(0), Error);
 
-  const std::unique_ptr<Tokenizer> pieces = LoadTokenizer(model, "x");
-  EXPECT_EQ(pieces->kind(), "sentencepiece");
-  EXPECT_EQ(pieces->FileName(), "tokenizer.model");
-  EXPECT_EQ(pieces->FileContents(), model);
-
-  const std::unique_ptr<Tokenizer> letters = MakeCharacterTokenizer("\na\u00e9", "x", 5);
-  const std::unique_ptr<Tokenizer> letters_again = LoadTokenizer(letters->FileContents(), "x");
-  EXPECT_EQ(letters_again->kind(), "characters");
-  EXPECT_EQ(letters_again->vocab_size(), 3 + 3 + 5);
-  EXPECT_EQ(letters_again->FileContents(), letters->FileContents());
-
-  for (const char* bad :
-       {"", "{", "{\"kind\": \"characters\", \"sentinels\": 3}",
-        "{\"kind\": \"characters\", \"characters\": \"\", \"sentinels\": 3}",
-        "{\"kind\": \"characters\", \"characters\": \"aba\", \"sentinels\": 3}",
-        "{\"kind\": \"bytes\", \"characters\": \"ab\", \"sentinels\": 3}", "{\"kind\": \"words\", \"sentinels\": 3}",
-        "{\"kind\": \"bytes\"}", "{\"kind\": \"bytes\", \"sentinels\": -1}",
-        "{\"kind\": \"bytes\", \"sentinels\": 3, \"x\": 1}",
-        "{\"kind\": \"bytes\", \"sentinels\": 3, \"mask_tokens\": 1}"}) {
+  for (std::string bad :
+       {"", "{", "{'kind': 'characters', 'sentinels': 3}", "{'kind': 'characters', 'characters': '', 'sentinels': 3}",
+        "{'kind': 'characters', 'characters': 'aba', 'sentinels': 3}",
+        "{'kind': 'bytes', 'characters': 'ab', 'sentinels': 3}", "{'kind': 'words', 'sentinels': 3}",
+        "{'kind': 'bytes'}", "{'kind': 'bytes', 'sentinels': -1}", "{'kind': 'bytes', 'sentinels': 3, 'x': 1}",
+        "{'kind': 'bytes', 'sentinels': 3, 'mask_tokens': 1}"}) {
+    std::replace(bad.begin(), bad.end(), '\'', '"');
     testing::ExpectError([&] { LoadTokenizer(bad, "that file"); }, ErrorKind::kData, {"that file"});
   }
 }
 
-}  // namespace tokenizer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::tokenizer_test

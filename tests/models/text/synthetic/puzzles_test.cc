@@ -11,8 +11,7 @@
 
 #include "crosstalk/models/text/tokenizer.h"
 
-namespace crosstalk {
-namespace puzzles_test {
+namespace crosstalk::puzzles_test {
 
 // The first line of an example, without its end, and what it asks for as '*' over the letter.
 struct Line {
@@ -106,7 +105,7 @@ TEST(PuzzlesTest, ThePartsHaveNoExampleInCommon) {
   EXPECT_EQ(corpus.validation->Describe(), "built-in copying, seed 0, validation part");
 }
 
-// Of a tokenizer with longer tokens, one is asked for where all of its bytes are.
+// A longer token is asked for where all of its bytes are.
 TEST(PuzzlesTest, TokensAreAskedForAndBoundByTheirBytes) {
   const TextCorpus corpus = MakePuzzleCorpus(CorpusKind::kCopying, 0);
   const std::string text = corpus.training->ReadSegment(0, 5, 1, 60, TextSource::Order::kShuffled);
@@ -118,5 +117,4 @@ TEST(PuzzlesTest, TokensAreAskedForAndBoundByTheirBytes) {
   EXPECT_EQ(corpus.training->EntropyBound(5, chunk, {false, true, true, false, false}, *tokenizer), std::nullopt);
 }
 
-}  // namespace puzzles_test
-}  // namespace crosstalk
+}  // namespace crosstalk::puzzles_test
