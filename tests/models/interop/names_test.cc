@@ -9,8 +9,7 @@
 
 #include "crosstalk/models/bert/bert.h"
 
-namespace crosstalk {
-namespace names_test {
+namespace crosstalk::names_test {
 
 Tensor Counting(const Shape& shape) {
   const Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
@@ -120,5 +119,4 @@ TEST(PublishedNamesTest, ShapesThatDoNotFitAreNone) {
   EXPECT_FALSE(FromPublished(Counting({2, 2}), Layout::kTransposed, {int64_t{1} << 33, int64_t{1} << 33, 2}));
 }
 
-}  // namespace names_test
-}  // namespace crosstalk
+}  // namespace crosstalk::names_test

@@ -8,8 +8,7 @@
 #include "tests/support/decimal_comma.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace gin_test {
+namespace crosstalk::gin_test {
 
 using testing::ExpectError;
 
@@ -113,5 +112,4 @@ TEST(GinTest, NamesAreFoundWithoutAWalkOverTheOthers) {
   EXPECT_EQ(resolved.At("used").AsArray().size(), 2'501u);
 }
 
-}  // namespace gin_test
-}  // namespace crosstalk
+}  // namespace crosstalk::gin_test

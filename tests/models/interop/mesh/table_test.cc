@@ -12,8 +12,7 @@
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace table_test {
+namespace crosstalk::table_test {
 
 using testing::ExpectError;
 
@@ -76,8 +75,8 @@ TEST(TensorTableTest, WhatIsWrittenIsReadAgain) {
   EXPECT_TRUE(Same(ReadTable(WriteTable(odd), "x"), odd));
 }
 
-// Of a single wrong bit anywhere either the table is refused, or it reads as it was: the footer's padding and what the
-// block of nothing says.
+// A single wrong bit anywhere is refused, or the table reads as it was: the footer's padding and what the block of
+// nothing says.
 TEST(TensorTableTest, ASingleWrongBitIsRefusedOrHarmless) {
   for (const char* name : {"half_plus_two_cpu", "half_plus_two_mkl", "half_plus_two_tf2_cpu", "mesh_t5_index_only"}) {
     const std::string good = IndexOf(name);
@@ -109,25 +108,29 @@ TEST(TensorTableTest, EveryTruncationIsRefused) {
 }
 
 TEST(TensorTableTest, BlocksThatContradictThemselvesAreRefused) {
-  const std::string one = Entry(0, "a", "1");
+  const std::string one = Entry(0, "a", "1"), b = Entry(0, "b", "");
+  const auto at = static_cast<uint32_t>(one.size());
   EXPECT_EQ(ReadTable(TableOf(one + Restarts({0})), "x").size(), 1u);
-  ExpectRefused(TableOf(""), "cut off");
-  ExpectRefused(TableOf(one + LittleEndian(0, 4) + LittleEndian(0, 4)), "restarts");
-  ExpectRefused(TableOf(one + Restarts({0}).substr(0, 4) + LittleEndian(0xFFFFFFFF, 4)), "restarts");
-  ExpectRefused(TableOf(one + Restarts({1})), "ascend");
-  ExpectRefused(TableOf(one + Entry(0, "b", "") + Restarts({0, 0})), "ascend");
-  ExpectRefused(TableOf(one + Entry(0, "b", "") + Restarts({0, 3})), "where no entry begins");
-  ExpectRefused(TableOf(one + Entry(0, "b", "") + Restarts({0, 4000})), "where no entry begins");
-  ExpectRefused(TableOf(one + Entry(1, "b", "") + Restarts({0, static_cast<uint32_t>(one.size())})), "not whole");
-  ExpectRefused(TableOf(Entry(1, "a", "1") + Restarts({0})), "shares more");
-  ExpectRefused(TableOf(one + Entry(2, "b", "") + Restarts({0})), "shares more");
-  ExpectRefused(TableOf(one + Entry(0, "a", "") + Restarts({0})), "\"a\" after \"a\"");
-  ExpectRefused(TableOf(Entry(0, "b", "") + Entry(0, "a", "") + Restarts({0})), "\"a\" after \"b\"");
-  ExpectRefused(TableOf(Varint(0) + Varint(1) + Varint(99) + "a" + Restarts({0})), "longer than the block");
-  ExpectRefused(TableOf(Varint(0) + Varint(UINT64_MAX) + Varint(1) + "a" + Restarts({0})), "length");
-  ExpectRefused(TableOf(Entry(0, std::string(4097, 'a'), "") + Restarts({0})), "4096");
+  const std::pair<std::string, const char*> kBlocks[] = {
+      {"", "cut off"},
+      {one + LittleEndian(0, 4) + LittleEndian(0, 4), "restarts"},
+      {one + LittleEndian(0, 4) + LittleEndian(0xFFFFFFFF, 4), "restarts"},
+      {one + Restarts({1}), "ascend"},
+      {one + b + Restarts({0, 0}), "ascend"},
+      {one + b + Restarts({0, 3}), "where no entry begins"},
+      {one + b + Restarts({0, 4000}), "where no entry begins"},
+      {one + Entry(1, "b", "") + Restarts({0, at}), "not whole"},
+      {Entry(1, "a", "1") + Restarts({0}), "shares more"},
+      {one + Entry(2, "b", "") + Restarts({0}), "shares more"},
+      {one + Entry(0, "a", "") + Restarts({0}), "\"a\" after \"a\""},
+      {b + Entry(0, "a", "") + Restarts({0}), "\"a\" after \"b\""},
+      {Varint(0) + Varint(1) + Varint(99) + "a" + Restarts({0}), "longer than the block"},
+      {Varint(0) + Varint(UINT64_MAX) + Varint(1) + "a" + Restarts({0}), "length"},
+      {Entry(0, std::string(4097, 'a'), "") + Restarts({0}), "4096"},
+      {Restarts({0}), "up to \"z\""},
+  };
+  for (const auto& [block, says] : kBlocks) ExpectRefused(TableOf(block), says);
   ExpectRefused(TableOf(one + Restarts({0}), 0, "A"), "up to \"A\"");
-  ExpectRefused(TableOf(Restarts({0})), "up to \"z\"");
   ExpectRefused(TableOf(one + Restarts({0}), 2), "type 2");
 }
 
@@ -173,5 +176,4 @@ TEST(TensorTableTest, HandlesOutsideTheFileAreRefused) {
   ExpectRefused(with_footer(std::string(40, '\xFF')), "where its blocks are");
 }
 
-}  // namespace table_test
-}  // namespace crosstalk
+}  // namespace crosstalk::table_test
