@@ -10,10 +10,10 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
+#include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace heads_test {
+namespace crosstalk::heads_test {
 
 using testing::MessageOf;
 
@@ -129,35 +129,12 @@ TEST(TaskLossTest, IsThatOfThePublishedOutputs) {
   }
 }
 
-// The loss as a function of the parameters along a random direction: the central difference's error is near 1e-10
-// (grad_check.h), times the loss's curvature along directions of length √(elements).
 TEST(TaskLossTest, HasTheGradientOfItsDifferences) {
   for (const Task& task : Tasks()) {
     SCOPED_TRACE(task.name);
     const Bert model(AlbertConfig(task.heads), 3, DType::kFloat64);
-    Backward(model.Loss(task.batch, {}, {}).sum);
-    int checked = 0;
-    for (const NamedParameter& parameter : model.Parameters()) {
-      const Tensor values = parameter.value.value();
-      const int64_t size = values.num_elements();
-      ASSERT_TRUE(parameter.value.grad().defined()) << parameter.name;
-      RandomSequence random(RandomKey{7, StreamId(parameter.name), 0});
-      std::vector<double> direction(size);
-      for (double& one : direction) one = (2 * random.UniformDouble() - 1) / std::sqrt(static_cast<double>(size));
-      double analytic = 0;
-      for (int64_t i = 0; i < size; ++i) analytic += direction[i] * parameter.value.grad().data<double>()[i];
-      const auto loss_at = [&](double step) {
-        for (int64_t i = 0; i < size; ++i) values.data<double>()[i] += step * direction[i];
-        const double loss = model.Loss(task.batch, {}, {}).sum.value().Item();
-        for (int64_t i = 0; i < size; ++i) values.data<double>()[i] -= step * direction[i];
-        return loss;
-      };
-      constexpr double kStep = 1e-5;
-      const double numeric = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
-      EXPECT_NEAR(analytic, numeric, 1e-7 * std::max(1.0, std::abs(numeric))) << parameter.name;
-      checked += analytic != 0;
-    }
-    EXPECT_GT(checked, 20);
+    testing::ExpectGradientsOfDifferences(
+        model, [&] { return model.Loss(task.batch, {}, {}).sum; }, 1e-7, 20);
   }
 }
 
@@ -260,30 +237,43 @@ TEST(TaskLossTest, ShapesAloneAreEnoughForAStep) {
 }
 
 TEST(TaskLossTest, WhatDoesNotFitIsNamed) {
-  const auto message = [](const EncoderHeads& heads, const std::vector<NamedTensor>& tensors) {
-    Batch batch;
-    const bool choices = tensors[0].name == "choice_counts";
-    const Shape shape = choices ? Shape({2, 2, kLength}) : Shape({2, kLength});
+  const EncoderHeads classes = {.pooler = true, .classes = 3}, choice = {.pooler = true, .multiple_choice = true},
+                     span = {.span = true};
+  const struct {
+    EncoderHeads heads;
+    const char* first;
+    std::vector<int32_t> values;
+    const char* second;
+    std::vector<int32_t> others;
+    const char* says;
+  } kCases[] = {
+      {span, "labels", {1, 1}, "", {}, "BERT: the model has no classification head"},
+      {classes, "scores", {1, 1}, "", {}, "BERT: scores are for a regression, whose head has one class, not 3"},
+      {classes, "labels", {1, 3}, "", {}, "cross_entropy: target 3 in row 1 is not a class in [0, 3)"},
+      {choice, "choice_counts", {2, 3}, "labels", {1, 1}, "BERT: choice_counts: 3 in row 1 is not between 1 and 2"},
+      {choice, "choice_counts", {1, 2}, "labels", {1, 1}, "BERT: labels: 1 in row 0 is none of its choices"},
+      {span,
+       "start_positions",
+       {8, 8},
+       "end_positions",
+       {8, 8},
+       "BERT: start_positions: 8 in row 0 is not a token of it"},
+      {span,
+       "start_positions",
+       {7, 9},
+       "end_positions",
+       {8, 8},
+       "BERT: start_positions: 9 in row 1 is not a token of it"},
+  };
+  for (const auto& [heads, first, values, second, others, says] : kCases) {
+    const Shape shape = heads.multiple_choice ? Shape({2, 2, kLength}) : Shape({2, kLength});
     Tensor ids = Ids(shape);
     ids.data<int32_t>()[kLength - 1] = 0;
-    batch.Add("inputs", ids).Add("segments", Segments(shape));
-    for (const NamedTensor& one : tensors) batch.Add(one.name, one.tensor);
-    return MessageOf([&] { Bert(Config(heads), 3).Loss(batch, {}, {}); });
-  };
-  const EncoderHeads classes = {.pooler = true, .classes = 3}, choice = {.pooler = true, .multiple_choice = true};
-  EXPECT_EQ(message({.span = true}, {{"labels", Ints({1, 1})}}), "BERT: the model has no classification head");
-  EXPECT_EQ(message(classes, {{"scores", Ints({1, 1})}}),
-            "BERT: scores are for a regression, whose head has one class, not 3");
-  EXPECT_EQ(message(classes, {{"labels", Ints({1, 3})}}), "cross_entropy: target 3 in row 1 is not a class in [0, 3)");
-  EXPECT_EQ(message(choice, {{"choice_counts", Ints({2, 3})}, {"labels", Ints({1, 1})}}),
-            "BERT: choice_counts: 3 in row 1 is not between 1 and 2");
-  EXPECT_EQ(message(choice, {{"choice_counts", Ints({1, 2})}, {"labels", Ints({1, 1})}}),
-            "BERT: labels: 1 in row 0 is none of its choices");
-  EXPECT_EQ(message({.span = true}, {{"start_positions", Ints({8, 8})}, {"end_positions", Ints({8, 8})}}),
-            "BERT: start_positions: 8 in row 0 is not a token of it");
-  EXPECT_EQ(message({.span = true}, {{"start_positions", Ints({7, 9})}, {"end_positions", Ints({8, 8})}}),
-            "BERT: start_positions: 9 in row 1 is not a token of it");
+    Batch batch;
+    batch.Add("inputs", ids).Add("segments", Segments(shape)).Add(first, Ints(values));
+    if (*second != '\0') batch.Add(second, Ints(others));
+    EXPECT_EQ(MessageOf([&] { Bert(Config(heads), 3).Loss(batch, {}, {}); }), says);
+  }
 }
 
-}  // namespace heads_test
-}  // namespace crosstalk
+}  // namespace crosstalk::heads_test

@@ -17,11 +17,11 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
+#include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 
-namespace crosstalk {
-namespace t5_test {
+namespace crosstalk::t5_test {
 
 using Phase = ForwardContext::Phase;
 
@@ -44,38 +44,13 @@ INSTANTIATE_TEST_SUITE_P(Attention, T5KindTest,
                          ::testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear"),
                          [](const auto& info) { return std::string(info.param); });
 
-// d loss / d θ along a random direction in each parameter alone, against central differences. With dropout, z-loss and
-// padding. The gelu keeps the loss smooth; the error of the difference is step²·f''' + 1e-16·loss/step ≈ 1e-9.
+// With dropout, z-loss and padding. The gelu keeps the loss smooth.
 TEST_P(T5KindTest, GradientsOfEveryParameterAreRight) {
   const Batch batch;
   const auto classifier = std::string(GetParam()) == "talking" ? ClassifierKind::kUntied : ClassifierKind::kTied;
   const T5 model(TinyT5(GetParam(), FeedForwardKind::kGatedGelu, classifier, 0.2), 1, DType::kFloat64);
-  const auto loss = [&] { return model.Loss(batch.inputs, batch.targets, {.z_loss = 1e-2}, Training()).sum; };
-  Backward(loss());
-  uint32_t stream = 0;
-  for (const NamedParameter& parameter : model.Parameters()) {
-    ASSERT_TRUE(parameter.value.grad().defined()) << parameter.name;
-    const Tensor value = parameter.value.value();
-    const Tensor gradient = parameter.value.grad().Contiguous();
-    const Tensor start = value.Clone();
-    Tensor direction = Tensor::Empty(value.shape(), DType::kFloat64);
-    FillNormal(direction, {.seed = 8, .stream = stream++}, 0.0, 1.0);
-    constexpr double kStep = 1e-5;
-    const auto loss_at = [&](double t) {
-      for (int64_t i = 0; i < value.num_elements(); ++i) {
-        value.data<double>()[i] = start.data<double>()[i] + t * direction.data<double>()[i];
-      }
-      const ContextScope no_grad = NoGrad();
-      return loss().value().Item();
-    };
-    const double numeric = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
-    value.CopyFrom(start);
-    double analytic = 0;
-    for (int64_t i = 0; i < value.num_elements(); ++i) {
-      analytic += gradient.data<double>()[i] * direction.data<double>()[i];
-    }
-    EXPECT_NEAR(analytic, numeric, 2e-7 * std::max(1.0, std::abs(numeric))) << parameter.name;
-  }
+  testing::ExpectGradientsOfDifferences(
+      model, [&] { return model.Loss(batch.inputs, batch.targets, {.z_loss = 1e-2}, Training()).sum; }, 2e-7, 20);
 }
 
 TEST_P(T5KindTest, NoPositionSeesLaterTargets) {
@@ -276,55 +251,34 @@ TEST(T5Test, RowsThatPadTheVocabularyAreNoClasses) {
   }
 }
 
-TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
+// Published values have the rest of the loss (MeshT5Test, ForwardParityTest).
+TEST(T5Test, TrainingAddsTheSquaresOfTheLogSums) {
   const Batch batch;
-  for (const ClassifierKind classifier : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
-    const T5 model(TinyT5("multihead", FeedForwardKind::kRelu, classifier), 1, DType::kFloat64);
-    const Variable hidden = model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs, kPadId),
-                                         ShiftRight(batch.targets, kPadId), {});
-    const Tensor logits = model.Logits(hidden).value();
-    ASSERT_EQ(logits.shape(), (Shape{3, 7, kVocabulary}));
-    // Tied: d_model^-0.5 times the embedding; else a table of its own, without a factor.
-    const bool tied = classifier == ClassifierKind::kTied;
-    Tensor table;
-    for (const NamedParameter& parameter : model.Parameters()) {
-      if (parameter.name == (tied ? "embedding.table" : "classifier.table")) table = parameter.value.value();
+  const T5 model(TinyT5("multihead"), 1, DType::kFloat64);
+  const Tensor logits = model
+                            .Logits(model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs, kPadId),
+                                                 ShiftRight(batch.targets, kPadId), {}))
+                            .value();
+  double nll = 0, squares = 0;
+  int64_t tokens = 0;
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t i = 0; i < 7; ++i) {
+      const int64_t target = static_cast<int64_t>(batch.targets.At({row, i}));
+      if (target == kPadId) continue;
+      double z = 0;
+      for (int64_t id = 0; id < kVocabulary; ++id) z += std::exp(logits.At({row, i, id}));
+      ++tokens;
+      nll += std::log(z) - logits.At({row, i, target});
+      squares += std::log(z) * std::log(z);
     }
-    double nll = 0, z_squares = 0;
-    int64_t tokens = 0;
-    for (int64_t row = 0; row < 3; ++row) {
-      for (int64_t i = 0; i < 7; ++i) {
-        double z = 0;
-        for (int64_t id = 0; id < kVocabulary; ++id) {
-          double logit = 0;
-          for (int64_t k = 0; k < 10; ++k) logit += hidden.value().At({row, i, k}) * table.At({id, k});
-          if (tied) logit /= std::sqrt(10.0);
-          EXPECT_NEAR(logits.At({row, i, id}), logit, 1e-13);
-          z += std::exp(logit);
-        }
-        const int64_t target = static_cast<int64_t>(batch.targets.At({row, i}));
-        if (target == kPadId) continue;
-        ++tokens;
-        nll += std::log(z) - logits.At({row, i, target});
-        z_squares += std::log(z) * std::log(z);
-      }
-    }
-    const LossResult evaluated = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, {});
-    const LossResult trained = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
-    EXPECT_EQ(evaluated.sums[0].count, tokens);
-    EXPECT_NEAR(evaluated.sums[0].sum, nll, 1e-12 * nll);
-    EXPECT_NEAR(evaluated.sum.value().Item(), nll, 1e-12 * nll);
-    EXPECT_NEAR(trained.sums[0].sum, nll, 1e-12 * nll);
-    EXPECT_NEAR(trained.sum.value().Item(), nll + 0.5 * z_squares, 1e-12 * (nll + z_squares));
   }
-}
-
-TEST(T5Test, ShiftRightPutsTheStartFirstAndDropsTheLast) {
-  const Tensor targets = TinyIds(2, 4, kVocabulary, 3, 1);
-  const Tensor shifted = ShiftRight(targets, kPadId);
-  for (int64_t row = 0; row < 2; ++row) {
-    EXPECT_EQ(shifted.At({row, 0}), kPadId);
-    for (int64_t i = 1; i < 4; ++i) EXPECT_EQ(shifted.At({row, i}), targets.At({row, i - 1}));
+  for (const bool training : {false, true}) {
+    const double expected = nll + (training ? 0.5 * squares : 0);
+    const LossResult loss =
+        model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, training ? Training() : ForwardContext());
+    EXPECT_EQ(loss.sums[0].count, tokens);
+    EXPECT_NEAR(loss.sums[0].sum, nll, 1e-12 * nll);
+    EXPECT_NEAR(loss.sum.value().Item(), expected, 1e-12 * expected);
   }
 }
 
@@ -379,5 +333,4 @@ TEST(T5Test, RefusesBatchesThatDoNotFit) {
   EXPECT_THROW(model.Encode(outside, {}), Error);
 }
 
-}  // namespace t5_test
-}  // namespace crosstalk
+}  // namespace crosstalk::t5_test
