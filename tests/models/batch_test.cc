@@ -8,8 +8,7 @@
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/runtime/check.h"
 
-namespace crosstalk {
-namespace batch_test {
+namespace crosstalk::batch_test {
 
 TEST(BatchTest, TensorsAreFoundByName) {
   Batch batch;
@@ -58,5 +57,4 @@ TEST(MetricsTest, TheScoreIsLowerWhereTheModelIsBetter) {
   EXPECT_TRUE(DisplayOf({"sentence_accuracy", 0.5}).is_share);
 }
 
-}  // namespace batch_test
-}  // namespace crosstalk
+}  // namespace crosstalk::batch_test

@@ -7,12 +7,10 @@
 #include <map>
 #include <set>
 
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace sampling_test {
+namespace crosstalk::sampling_test {
 
 const std::vector<bool> kAll(5, true);
 
@@ -81,20 +79,12 @@ TEST(SamplingTest, OnlyAllowedAndFiniteTokensAreTaken) {
 }
 
 TEST(SamplingTest, OptionsThatCannotBeAreNamed) {
-  const auto field = [](const SamplingOptions& options) {
-    try {
-      options.Validate();
-    } catch (const Error& error) {
-      return std::string(error.field());
-    }
-    return std::string();
-  };
-  EXPECT_EQ(field({.temperature = -1}), "temperature");
-  EXPECT_EQ(field({.temperature = NAN}), "temperature");
-  EXPECT_EQ(field({.top_k = -1}), "top_k");
-  EXPECT_EQ(field({.top_p = 0}), "top_p");
-  EXPECT_EQ(field({.top_p = 1.5}), "top_p");
+  testing::ExpectRefused<SamplingOptions>({{"below 0", {.temperature = -1}, {"temperature"}},
+                                           {"NaN", {.temperature = NAN}, {"temperature"}},
+                                           {"a count", {.top_k = -1}, {"top_k"}},
+                                           {"nothing", {.top_p = 0}, {"top_p"}},
+                                           {"more than all", {.top_p = 1.5}, {"top_p"}}},
+                                          [](const SamplingOptions& options) { options.Validate(); });
 }
 
-}  // namespace sampling_test
-}  // namespace crosstalk
+}  // namespace crosstalk::sampling_test

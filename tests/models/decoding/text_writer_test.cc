@@ -6,8 +6,7 @@
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/text.h"
 
-namespace crosstalk {
-namespace text_writer_test {
+namespace crosstalk::text_writer_test {
 
 std::string All(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<int32_t>& before,
                 const std::vector<int32_t>& ids) {
@@ -56,5 +55,4 @@ TEST(TextPiecesTest, ACharacterComesWholeAndWhatIsNoneIsReplaced) {
   EXPECT_EQ(All(bytes, {}, bytes->Encode("\xCE\xE4\xE7\xB8\x82x")), "\uFFFD\uFFFD\u7E02x");
 }
 
-}  // namespace text_writer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::text_writer_test

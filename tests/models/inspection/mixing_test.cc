@@ -17,35 +17,28 @@
 #include "tests/support/family_cases.h"
 #include "tests/support/t5_cases.h"
 
-namespace crosstalk {
-namespace mixing_test {
+namespace crosstalk::mixing_test {
 
 Tensor Matrix(const Shape& shape, const std::vector<double>& values) {
   return Tensor::FromValues<double>(shape, values);
 }
 
-TEST(MixingTest, ADiagonalMatrixIsAllOnItsDiagonal) {
-  const MatrixAnalysis analysis = Analyse(Matrix({2, 2}, {3, 0, 0, -4}));
-  EXPECT_EQ(analysis.off_diagonal_share, 0);
-  EXPECT_DOUBLE_EQ(analysis.root_mean_square, 2.5);
-  if (!AnalysisUnavailable().empty()) GTEST_SKIP() << AnalysisUnavailable();
-  EXPECT_NEAR(*analysis.determinant, 12, 1e-12);
-  EXPECT_NEAR(*analysis.smallest_eigenvalue, 3, 1e-12);
-  ASSERT_EQ(analysis.singular_values.size(), 2u);
-  EXPECT_NEAR(analysis.singular_values[0], 4, 1e-12);
-}
-
-TEST(MixingTest, TheOffDiagonalShareIsOfSquares) {
+TEST(MixingTest, AMatrixHasItsNumbers) {
+  const MatrixAnalysis diagonal = Analyse(Matrix({2, 2}, {3, 0, 0, -4}));
+  EXPECT_EQ(diagonal.off_diagonal_share, 0);
+  EXPECT_DOUBLE_EQ(diagonal.root_mean_square, 2.5);
+  // The share off the diagonal is of squares.
   EXPECT_DOUBLE_EQ(*Analyse(Matrix({2, 2}, {3, 4, 0, 5})).off_diagonal_share, 16.0 / 50);
   EXPECT_DOUBLE_EQ(*Analyse(Matrix({2, 3}, {1, 0, 2, 0, 1, 0})).off_diagonal_share, 4.0 / 6);
   EXPECT_FALSE(Analyse(Matrix({2, 2}, {0, 0, 0, 0})).off_diagonal_share);
-}
-
-TEST(MixingTest, ARectangularMatrixHasSingularValuesAlone) {
-  const MatrixAnalysis analysis = Analyse(Matrix({2, 3}, {3, 0, 0, 0, 0, 4}));
-  EXPECT_FALSE(analysis.determinant);
-  EXPECT_FALSE(analysis.smallest_eigenvalue);
-  EXPECT_EQ(analysis.singular_values.size(), AnalysisUnavailable().empty() ? 2u : 0u);
+  const MatrixAnalysis rectangular = Analyse(Matrix({2, 3}, {3, 0, 0, 0, 0, 4}));
+  EXPECT_FALSE(rectangular.determinant || rectangular.smallest_eigenvalue);
+  EXPECT_EQ(rectangular.singular_values.size(), AnalysisUnavailable().empty() ? 2u : 0u);
+  if (!AnalysisUnavailable().empty()) GTEST_SKIP() << AnalysisUnavailable();
+  EXPECT_NEAR(*diagonal.determinant, 12, 1e-12);
+  EXPECT_NEAR(*diagonal.smallest_eigenvalue, 3, 1e-12);
+  ASSERT_EQ(diagonal.singular_values.size(), 2u);
+  EXPECT_NEAR(diagonal.singular_values[0], 4, 1e-12);
 }
 
 TEST(MixingTest, EveryLayerOfAModelHasItsMatricesAndTheirProduct) {
@@ -210,23 +203,23 @@ TEST(MixingTest, WhatALowRankGeneratorMakesIsItsEquationsWithAndWithoutAStaticMa
   }
 }
 
-TEST(MixingTest, TheLambdaOfTheFirstVersionIsThatOfItsVectors) {
-  const AttentionModule layer(FamilyLayer("differential_v1_pairs"), Initializer(3, DType::kFloat64));
-  const LayerMixing mixing = MixingOf(layer).at(0);
-  const auto dot = [](const Variable& a, const Variable& b) {
-    double sum = 0;
-    for (int64_t i = 0; i < a.size(0); ++i) sum += a.value().At({i}) * b.value().At({i});
-    return sum;
-  };
-  const AttentionParameters& p = layer.parameters();
-  ASSERT_TRUE(mixing.differential);
-  ASSERT_EQ(mixing.differential->lambda.size(), 1u);
-  EXPECT_FALSE(mixing.DependsOnTokens());
-  EXPECT_NEAR(mixing.differential->lambda[0],
-              std::exp(dot(p.lambda_q1, p.lambda_k1)) - std::exp(dot(p.lambda_q2, p.lambda_k2)) + 0.2, 1e-14);
+double Dot(const Variable& a, const Variable& b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.size(0); ++i) sum += a.value().At({i}) * b.value().At({i});
+  return sum;
 }
 
-TEST(MixingTest, TheLambdasOfTheSecondVersionAreMeansOverTokens) {
+// The first version's λ is that of its vectors, the second one's are means over tokens.
+TEST(MixingTest, LambdasAreThoseOfTheirEquations) {
+  const AttentionModule first(FamilyLayer("differential_v1_pairs"), Initializer(3, DType::kFloat64));
+  const LayerMixing of_first = MixingOf(first).at(0);
+  const AttentionParameters& p = first.parameters();
+  ASSERT_TRUE(of_first.differential);
+  ASSERT_EQ(of_first.differential->lambda.size(), 1u);
+  EXPECT_FALSE(of_first.DependsOnTokens());
+  EXPECT_NEAR(of_first.differential->lambda[0],
+              std::exp(Dot(p.lambda_q1, p.lambda_k1)) - std::exp(Dot(p.lambda_q2, p.lambda_k2)) + 0.2, 1e-14);
+
   const AttentionModule layer(FamilyLayer("differential_v2"), Initializer(3, DType::kFloat64));
   EXPECT_TRUE(MixingOf(layer).at(0).DependsOnTokens());
   EXPECT_TRUE(MixingOf(layer).at(0).differential->lambda.empty());
@@ -288,60 +281,45 @@ LayerMixing Layer(const std::string& name, std::vector<MixingMatrix> matrices) {
   return {name, std::move(matrices), {}, {}, {}};
 }
 
-TEST(CrossingTest, ALayerCountsTheProductWhereItHasBoth) {
+TEST(CrossingTest, ALayerCountsTheProductWhereItHasBothAndTheMeanIsOfLayersThatMix) {
   const MixingMatrix P_l = Matrix("P_l", {2, 2}, {1, 1, 0, 1}), P_w = Matrix("P_w", {2, 2}, {1, -1, 0, 1});
   const MixingMatrix product = Matrix("P_l·P_w", {2, 2}, {1, 0, 0, 1});
+  const LayerMixing none = Layer("b", {}), identity = Layer("c", {Matrix("P_w", {2, 2}, {1, 0, 0, 1})});
   EXPECT_EQ(CrossingOf(Layer("a", {P_l, P_w, product}))->share, 0);
   EXPECT_DOUBLE_EQ(CrossingOf(Layer("a", {P_w}))->share, 1.0 / 3);
-  EXPECT_FALSE(CrossingOf(Layer("a", {})));
+  EXPECT_FALSE(CrossingOf(none));
   EXPECT_FALSE(CrossingOf(Layer("a", {Matrix("P_l", {2, 2}, {0, 0, 0, 0})})));
-}
-
-TEST(CrossingTest, ByChanceIsTheShareOfEqualEntries) {
-  const std::vector<double> ones(15, 1.0);
-  EXPECT_DOUBLE_EQ(ShareByChance(3, 5), *Analyse(Tensor::FromValues<double>({3, 5}, ones)).off_diagonal_share);
-  EXPECT_DOUBLE_EQ(ShareByChance(5, 3), *Analyse(Tensor::FromValues<double>({5, 3}, ones)).off_diagonal_share);
-  EXPECT_EQ(ShareByChance(8, 8), 0.875);
-}
-
-TEST(CrossingTest, TheMeanIsOfLayersThatMix) {
-  const std::vector<LayerMixing> layers = {Layer("a", {Matrix("P_l", {2, 2}, {1, 1, 0, 1})}), Layer("b", {}),
-                                           Layer("c", {Matrix("P_w", {2, 2}, {1, 0, 0, 1})})};
-  EXPECT_DOUBLE_EQ(MeanCrossing(layers)->share, 1.0 / 6);
-  EXPECT_EQ(MeanCrossing(layers)->by_chance, 0.5);
-  EXPECT_FALSE(MeanCrossing({layers[1]}));
+  EXPECT_DOUBLE_EQ(MeanCrossing({Layer("a", {P_l}), none, identity})->share, 1.0 / 6);
+  EXPECT_EQ(MeanCrossing({Layer("a", {P_l}), none, identity})->by_chance, 0.5);
+  EXPECT_FALSE(MeanCrossing({none}));
+  // By chance it is the share of equal entries.
+  for (const auto& [rows, columns] : {std::pair(3, 5), {5, 3}, {8, 8}}) {
+    const Tensor ones = Tensor::Full({rows, columns}, 1, DType::kFloat64);
+    EXPECT_DOUBLE_EQ(ShareByChance(rows, columns), *Analyse(ones).off_diagonal_share);
+  }
 }
 
 TEST(CrossingTest, TheMostMixedHeadIsInTheMostMixedLayer) {
   const LayerMixing little = Layer("little", {Matrix("P_l", {2, 2}, {9, 1, 0, 0.1})});
-  const LayerMixing much = Layer("much", {Matrix("P_l", {3, 5},
-                                                 {1, 0, 0.5, 0.1, 0,    //
-                                                  0, 1, -2, 0.2, 0,     //
-                                                  0, 0, 1, 0.1, 0})});  // columns 3 and 4 have no row
+  // Columns 3 and 4 have no row: all of head 3 is of others.
+  const LayerMixing much =
+      Layer("much", {Matrix("P_l", {3, 5}, {1, 0, 0.5, 0.1, 0, 0, 1, -2, 0.2, 0, 0, 0, 1, 0.1, 0})});
+  const LayerMixing square = Layer("square", {Matrix("P_w", {3, 3}, {1, 0.1, 0.5, 0, 1, -2, 0, 0.3, 1})});
+  const std::vector<double> heard = {3, 1, 0, 0.2}, of_square = {2, 1, 1, -2};
+  const auto numbers = [](const MixedHead& one) {
+    return std::vector<double>{static_cast<double>(one.head), static_cast<double>(one.heard), one.own, one.other};
+  };
   const std::optional<MixedHead> found = MostMixedHead({little, much});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->layer, 1u);
   EXPECT_EQ(found->matrix, "P_l");
-  EXPECT_EQ(found->head, 3);  // all of it is of others
-  EXPECT_EQ(found->heard, 1);
-  EXPECT_EQ(found->own, 0);
-  EXPECT_EQ(found->other, 0.2);
-  const std::optional<MixedHead> other = MostMixedHead({Layer("square", {Matrix("P_w", {3, 3},
-                                                                                {1, 0.1, 0.5,  //
-                                                                                 0, 1, -2,     //
-                                                                                 0, 0.3, 1})})});
-  EXPECT_EQ(other->head, 2);
-  EXPECT_EQ(other->heard, 1);
-  EXPECT_EQ(other->own, 1);
-  EXPECT_EQ(other->other, -2);
-}
-
-TEST(CrossingTest, WhereNothingCanMixThereIsNoMostMixedHead) {
+  EXPECT_EQ(numbers(*found), heard);
+  EXPECT_EQ(numbers(*MostMixedHead({square})), of_square);
+  // Where nothing can mix there is none.
+  const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_FALSE(MostMixedHead({}));
   EXPECT_FALSE(MostMixedHead({Layer("one head", {Matrix("P_l", {1, 1}, {2})})}));
-  const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_FALSE(MostMixedHead({Layer("diverged", {Matrix("P_l", {2, 2}, {infinity, 0, 0, 1})})}));
 }
 
-}  // namespace mixing_test
-}  // namespace crosstalk
+}  // namespace crosstalk::mixing_test

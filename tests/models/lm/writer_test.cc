@@ -13,8 +13,7 @@
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/t5_cases.h"
 
-namespace crosstalk {
-namespace writer_test {
+namespace crosstalk::writer_test {
 
 constexpr int64_t kContext = 8;
 
@@ -129,5 +128,4 @@ TEST(LmWriterTest, LongPromptsNoPromptAndARequestToStop) {
   EXPECT_THROW(model.MakeWriter(MakeByteTokenizer(5)), Error);
 }
 
-}  // namespace writer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::writer_test
