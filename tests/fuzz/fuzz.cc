@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <memory>
 
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk::fuzz {
@@ -31,6 +33,20 @@ std::string MemoryFile::Read() const {
     throw std::runtime_error("a file in memory cannot be read");
   }
   return bytes;
+}
+
+uint64_t BytesOf(const Tensor& tensor) { return static_cast<uint64_t>(tensor.num_elements()) * SizeOf(tensor.dtype()); }
+
+void RequireSameTensors(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+  Require(a.size() == b.size(), a.size(), " tensors became ", b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto& [name, tensor] = a[i];
+    const Tensor& other = b[i].tensor;
+    Require(name == b[i].name && tensor.dtype() == other.dtype() && tensor.shape() == other.shape(), "tensor ", i,
+            " is another");
+    Require(BytesOf(tensor) == 0 || std::memcmp(tensor.raw_data(), other.raw_data(), BytesOf(tensor)) == 0, "tensor ",
+            i, " has other values");
+  }
 }
 
 void WriteBytes(const std::string& path, std::string_view bytes) {

@@ -1,18 +1,21 @@
 // What the fuzz targets share. A target is a function of any bytes: it hands them to the library as a user's file or
 // words, and holds what is accepted to its promises. The same functions run under libFuzzer (driver.cc, `make fuzz`)
-// and over the kept inputs of tests/fuzz/corpus (futest.cc, `make test`).
+// and over the kept inputs of tests/fuzz/corpus (fuzz_test.cc, `make test`).
 #pragma once
 
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
+class Tensor;
 class Tokenizer;
-}
+struct NamedTensor;
+}  // namespace crosstalk
 
 namespace crosstalk::fuzz {
 
@@ -69,6 +72,10 @@ bool Accepts(const Use& use) {
 // The tokenizer encodes and decodes any text, the characters of `input` among them, and is the same one again from the
 // file that a run keeps. Of the targets tokenizer and tokenizer_folder.
 void RequireTokenizer(const Tokenizer& tokenizer, std::string_view input);
+
+uint64_t BytesOf(const Tensor& tensor);
+// Names, types, shapes and bytes are the same.
+void RequireSameTensors(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b);
 
 // A file in memory that has a path, for what only takes paths.
 class MemoryFile {

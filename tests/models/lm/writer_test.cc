@@ -65,21 +65,17 @@ TEST(LmWriterTest, TakesTheLikeliestTokenOfTheWholePassOverItsWindow) {
   EXPECT_EQ(Text(model, prompt, {.max_length = 20}), Letters()->Decode(ids));
 }
 
-TEST(LmWriterTest, ATextIsAFunctionOfSeedAndSample) {
+TEST(LmWriterTest, ALongerTextBeginsWithTheShorterOneAndSeedsAndSamplesDiffer) {
   const Lm model = LetterModel();
   const SearchOptions options = {.max_length = 30, .sampling = kDrawn};
   const std::string text = Text(model, "ab", options);
-  EXPECT_EQ(Text(model, "ab", options), text);
-  SearchOptions other = options;
-  other.seed = 2;
-  EXPECT_NE(Text(model, "ab", other), text);
-  other = options;
-  other.first_sample = 1;
-  EXPECT_NE(Text(model, "ab", other), text);
-  // A longer text begins with the shorter one.
-  other = options;
-  other.max_length = 40;
-  EXPECT_EQ(Text(model, "ab", other).substr(0, text.size()), text);
+  SearchOptions longer = options, seed = options, sample = options;
+  longer.max_length = 40;
+  seed.seed = 2;
+  sample.first_sample = 1;
+  EXPECT_EQ(Text(model, "ab", longer).substr(0, text.size()), text);
+  EXPECT_NE(Text(model, "ab", seed), text);
+  EXPECT_NE(Text(model, "ab", sample), text);
 }
 
 TEST(LmWriterTest, ATextOfItsOwnBeginsWhateverTheAlphabet) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/autograd/tape.h"
@@ -40,6 +41,12 @@ Owned<ct_tensors> ListOf(const std::vector<Named>& tensors) {
   for (const Named& one : tensors) EXPECT_CT(ct_tensors_add(list, one.name, one.tensor));
   return list;
 }
+Owned<ct_tensors> Forward(const ct_attention* layer, const std::vector<Named>& inputs, ct_pass** pass = nullptr,
+                          const char* options = nullptr) {
+  Owned<ct_tensors> outputs;
+  EXPECT_CT(ct_attention_forward(layer, ListOf(inputs), options, &outputs, pass));
+  return outputs;
+}
 
 TEST(CAttentionTest, ComputesValuesAndGradientsOfTheLayer) {
   std::vector<float> x = SomeValues(kRows * kLength * kWidth), dy = SomeValues(x.size(), 1);
@@ -50,10 +57,9 @@ TEST(CAttentionTest, ComputesValuesAndGradientsOfTheLayer) {
 
   const Owned<ct_attention> layer = Layer();
   Owned<ct_tensor> tensor = Wrap(x, kShape), seed = Wrap(dy, kShape);
-  Owned<ct_tensors> inputs = ListOf({{"X", tensor}}), outputs, gradients;
+  Owned<ct_tensors> gradients;
   Owned<ct_pass> pass;
-  ASSERT_CT(ct_attention_forward(layer, inputs, nullptr, &outputs, &pass));
-  EXPECT_EQ(ValuesOf(outputs, "Y"), Y.value().ToVector<float>());
+  EXPECT_EQ(ValuesOf(Forward(layer, {{"X", tensor}}, &pass), "Y"), Y.value().ToVector<float>());
   ASSERT_CT(ct_backward(pass, "Y", seed, &gradients));
   EXPECT_EQ(ValuesOf(gradients, "X"), X.grad().Contiguous().ToVector<float>());
   size_t count = 0;
@@ -72,20 +78,13 @@ TEST(CAttentionTest, PassesDoNotDisturbEachOther) {
   std::vector<float> x = SomeValues(kRows * kLength * kWidth), other = SomeValues(x.size(), 2),
                      dy = SomeValues(x.size(), 1);
   const Owned<ct_attention> layer = Layer();
-  const Owned<ct_tensor> seed = Wrap(dy, kShape);
-  const auto gradients_of = [&](std::vector<float>& values, ct_pass** pass) {
-    const Owned<ct_tensor> tensor = Wrap(values, kShape);
-    const Owned<ct_tensors> inputs = ListOf({{"X", tensor}});
-    Owned<ct_tensors> outputs;
-    EXPECT_CT(ct_attention_forward(layer, inputs, nullptr, &outputs, pass));
-  };
+  const Owned<ct_tensor> seed = Wrap(dy, kShape), X = Wrap(x, kShape), another = Wrap(other, kShape);
   Owned<ct_pass> alone, first, second;
-  Owned<ct_tensors> expected, after;
-  gradients_of(x, &alone);
+  Owned<ct_tensors> expected, after, ignored;
+  Forward(layer, {{"X", X}}, &alone);
   ASSERT_CT(ct_backward(alone, "Y", seed, &expected));
-  gradients_of(x, &first);
-  gradients_of(other, &second);
-  Owned<ct_tensors> ignored;
+  Forward(layer, {{"X", X}}, &first);
+  Forward(layer, {{"X", another}}, &second);
   ASSERT_CT(ct_backward(second, "Y", seed, &ignored));
   ASSERT_CT(ct_backward(first, "Y", seed, &after));
   for (const char* name : {"X", "P_q", "P_l"}) EXPECT_EQ(ValuesOf(after, name), ValuesOf(expected, name)) << name;
@@ -94,17 +93,14 @@ TEST(CAttentionTest, PassesDoNotDisturbEachOther) {
 TEST(CAttentionTest, AParameterIsTheLayersOwnMemory) {
   std::vector<float> x = SomeValues(kRows * kLength * kWidth);
   const Owned<ct_attention> layer = Layer();
-  const Owned<ct_tensor> tensor = Wrap(x, kShape);
-  const Owned<ct_tensors> inputs = ListOf({{"X", tensor}});
-  Owned<ct_tensors> parameters, outputs;
+  Owned<ct_tensors> parameters;
   Owned<ct_tensor> P_o;
   ASSERT_CT(ct_parameters(layer, &parameters));
   ASSERT_CT(ct_tensors_find(parameters, "P_o", &P_o));
   ct_array array = {};
   ASSERT_CT(ct_tensor_array(P_o, &array));
   for (int64_t i = 0; i < 2 * 4 * kWidth; ++i) static_cast<float*>(array.data)[i] = 0;
-  ASSERT_CT(ct_attention_forward(layer, inputs, nullptr, &outputs, nullptr));
-  EXPECT_EQ(ValuesOf(outputs, "Y"), std::vector<float>(x.size(), 0));
+  EXPECT_EQ(ValuesOf(Forward(layer, {{"X", Wrap(x, kShape)}}), "Y"), std::vector<float>(x.size(), 0));
 }
 
 // X in columns of a wider array: read where it is.
@@ -117,19 +113,13 @@ TEST(CAttentionTest, StridesWithGapsAreRead) {
   array.strides = strides.data();
   Owned<ct_tensor> dense = Wrap(x, kShape), strided;
   ASSERT_CT(ct_tensor_wrap(&array, nullptr, nullptr, &strided));
-  Owned<ct_tensors> expected, outputs;
-  ASSERT_CT(ct_attention_forward(layer, ListOf({{"X", dense}}), nullptr, &expected, nullptr));
-  ASSERT_CT(ct_attention_forward(layer, ListOf({{"X", strided}}), nullptr, &outputs, nullptr));
-  EXPECT_EQ(ValuesOf(outputs, "Y"), ValuesOf(expected, "Y"));
+  EXPECT_EQ(ValuesOf(Forward(layer, {{"X", strided}}), "Y"), ValuesOf(Forward(layer, {{"X", dense}}), "Y"));
 }
 
 TEST(CAttentionTest, StepsOfDecodingAreTheCausalForwardPass) {
   std::vector<float> x = SomeValues(kRows * kLength * kWidth);
   const Owned<ct_attention> layer = Layer();
-  const Owned<ct_tensor> tensor = Wrap(x, kShape);
-  Owned<ct_tensors> whole;
-  ASSERT_CT(ct_attention_forward(layer, ListOf({{"X", tensor}}), nullptr, &whole, nullptr));
-  const std::vector<float> expected = ValuesOf(whole, "Y");
+  const std::vector<float> expected = ValuesOf(Forward(layer, {{"X", Wrap(x, kShape)}}), "Y");
   Owned<ct_cache> cache;
   ASSERT_CT(ct_attention_begin(layer, nullptr, &cache));
   for (int64_t i = 0; i < kLength; ++i) {
@@ -153,8 +143,8 @@ TEST(CAttentionTest, AMemoryIsProjectedOnceAndAttendedTo) {
   std::vector<float> x = SomeValues(kRows * kLength * kWidth), m = SomeValues(kRows * 3 * kWidth, 4);
   const Owned<ct_attention> layer = Layer(R"({"d_model": 8, "heads": 2})");
   const Owned<ct_tensor> X = Wrap(x, kShape), M = Wrap(m, {kRows, 3, kWidth});
-  Owned<ct_tensors> whole, outputs;
-  ASSERT_CT(ct_attention_forward(layer, ListOf({{"X", X}, {"M", M}}), nullptr, &whole, nullptr));
+  const Owned<ct_tensors> whole = Forward(layer, {{"X", X}, {"M", M}});
+  Owned<ct_tensors> outputs;
   Owned<ct_cache> cache;
   ASSERT_CT(ct_attention_begin(layer, M, &cache));
   ASSERT_CT(ct_attention_step(layer, cache, ListOf({{"X", X}}), &outputs));
@@ -172,11 +162,7 @@ TEST(CAttentionTest, ItsDescriptionIsAConfigurationOfTheSameLayer) {
   ASSERT_CT(ct_describe(again, &json));
   EXPECT_EQ(described, json);
 
-  // In double the composed implementation computes, and no other is accepted.
-  ct_attention* none = nullptr;
-  EXPECT_EQ(ct_attention_create(R"({"d_model": 8, "heads": 2, "dtype": "float64", "implementation": "fused"})", &none),
-            CT_USAGE);
-  EXPECT_STREQ(ct_last_error_field(), "implementation");
+  // In double the composed implementation computes.
   const Owned<ct_attention> in_double = Layer(R"({"d_model": 8, "heads": 2, "dtype": "float64"})");
   ASSERT_CT(ct_describe(in_double, &json));
   const Json of_double = ParseJson(json, "description");
@@ -187,9 +173,7 @@ TEST(CAttentionTest, ItsDescriptionIsAConfigurationOfTheSameLayer) {
 TEST(CAttentionTest, WeightsAreGivenWhereAsked) {
   std::vector<float> x = SomeValues(kRows * kLength * kWidth);
   const Owned<ct_attention> layer = Layer();
-  const Owned<ct_tensor> tensor = Wrap(x, kShape);
-  Owned<ct_tensors> outputs;
-  ASSERT_CT(ct_attention_forward(layer, ListOf({{"X", tensor}}), "{\"weights\": true}", &outputs, nullptr));
+  const Owned<ct_tensors> outputs = Forward(layer, {{"X", Wrap(x, kShape)}}, nullptr, "{\"weights\": true}");
   Owned<ct_tensor> W;
   ASSERT_CT(ct_tensors_find(outputs, "W", &W));
   ct_array array = {};
@@ -212,15 +196,17 @@ TEST(CAttentionTest, WhatDoesNotFitIsRefusedByName) {
     EXPECT_EQ(ct_attention_forward(layer, ListOf(inputs), options, &outputs, nullptr), CT_USAGE);
     return std::string(ct_last_error());
   };
-  EXPECT_EQ(refused({}), "inputs: there is no X");
-  EXPECT_EQ(refused({{"X", flat}}), "X: has shape [10, 8], and must have 3 dimensions");
-  EXPECT_EQ(refused({{"X", empty}}), "X: has shape [0, 5, 8], and holds nothing");
-  EXPECT_EQ(refused({{"X", in_double}}), "X: is float64, and the layer computes in float32");
-  EXPECT_EQ(refused({{"X", X}, {"attention_mask", X}}), "attention_mask: is float32, and must be bool");
-  EXPECT_EQ(refused({{"X", narrow}}), "X: has shape [2, 8, 5], and the layer's d_X is 8");
-  EXPECT_NE(refused({{"X", X}, {"M", narrow}}).find("d_M=5"), std::string::npos) << ct_last_error();
-  EXPECT_NE(refused({{"X", X}, {"Y", X}}).find("Y is not known here"), std::string::npos) << ct_last_error();
-  EXPECT_NE(refused({{"X", X}, {"bias", X}}).find("bias"), std::string::npos) << ct_last_error();
+  const std::pair<std::vector<Named>, const char*> kCases[] = {
+      {{}, "inputs: there is no X"},
+      {{{"X", flat}}, "X: has shape [10, 8], and must have 3 dimensions"},
+      {{{"X", empty}}, "X: has shape [0, 5, 8], and holds nothing"},
+      {{{"X", in_double}}, "X: is float64, and the layer computes in float32"},
+      {{{"X", X}, {"attention_mask", X}}, "attention_mask: is float32, and must be bool"},
+      {{{"X", narrow}}, "X: has shape [2, 8, 5], and the layer's d_X is 8"},
+      {{{"X", X}, {"M", narrow}}, "d_M=5"},
+      {{{"X", X}, {"Y", X}}, "Y is not known here"},
+      {{{"X", X}, {"bias", X}}, "bias"}};
+  for (const auto& [inputs, says] : kCases) EXPECT_NE(refused(inputs).find(says), std::string::npos) << says;
   refused({{"X", X}}, "{\"weight\": true}");
   EXPECT_STREQ(ct_last_error_field(), "weight");
   EXPECT_EQ(outputs, nullptr);
@@ -242,10 +228,9 @@ TEST(CAttentionTest, NothingBehindTheHostsMemoryIsRead) {
     ASSERT_CT(ct_tensor_wrap(&arrays[0], std::free, memory, &X));
     ASSERT_CT(ct_tensor_wrap(&arrays[1], std::free, mask, &allowed));
     ASSERT_CT(ct_tensor_wrap(&arrays[2], std::free, bias, &added));
-    Owned<ct_tensors> outputs, gradients;
+    Owned<ct_tensors> gradients;
     Owned<ct_pass> pass;
-    EXPECT_CT(ct_attention_forward(layer, ListOf({{"X", X}, {"attention_mask", allowed}, {"bias", added}}), nullptr,
-                                   &outputs, &pass));
+    Forward(layer, {{"X", X}, {"attention_mask", allowed}, {"bias", added}}, &pass);
     EXPECT_CT(ct_backward(pass, "Y", X, &gradients));
   }
 }
