@@ -11,8 +11,6 @@
 #include <filesystem>
 #include <iostream>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/parallel.h"

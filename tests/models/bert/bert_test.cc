@@ -6,14 +6,11 @@
 
 #include <cmath>
 #include <map>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk::bert_test {

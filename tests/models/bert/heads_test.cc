@@ -1,14 +1,7 @@
 // The losses of tasks: those of the published outputs, with gradients, and what must not count does not.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <string>
-
-#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"

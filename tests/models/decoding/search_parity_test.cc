@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <sstream>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -5,14 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <initializer_list>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/lm/lm.h"
-#include "crosstalk/models/t5/t5.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"

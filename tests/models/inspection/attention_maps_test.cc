@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/lm/lm.h"
-#include "crosstalk/models/t5/t5.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"

@@ -3,17 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/inspection/attention_maps.h"
-#include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/random.h"
 #include "tests/support/family_cases.h"
 #include "tests/support/t5_cases.h"
 

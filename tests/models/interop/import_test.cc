@@ -1,16 +1,7 @@
 #include "crosstalk/models/interop/import.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <map>
-#include <string>
-
 #include "crosstalk/models/interop/export.h"
-#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/trained.h"
-#include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/safetensors.h"
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"
 #include "tests/support/parity.h"

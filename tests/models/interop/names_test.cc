@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "crosstalk/models/bert/bert.h"
 

@@ -1,14 +1,7 @@
 #include "crosstalk/models/lm/lm.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <string>
-
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
 #include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/lm/lm.h"

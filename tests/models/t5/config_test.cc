@@ -2,11 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/t5/t5.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 

@@ -1,20 +1,11 @@
 #include "crosstalk/models/t5/t5.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "crosstalk/autograd/ops.h"
-#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/optim/adafactor.h"
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/gradient_differences.h"

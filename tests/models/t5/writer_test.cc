@@ -2,15 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/encoding.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"

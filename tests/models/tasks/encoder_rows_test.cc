@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "crosstalk/runtime/random.h"
 

@@ -2,12 +2,8 @@
 
 #include <cmath>
 #include <map>
-#include <string>
-#include <vector>
 
-#include "crosstalk/models/tasks/task.h"
 #include "crosstalk/models/tasks/text_to_text.h"
-#include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 
 namespace crosstalk::glue_test {

@@ -6,7 +6,6 @@
 
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/scores.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"

@@ -1,12 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "crosstalk/models/tasks/task.h"
-#include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
-#include "tests/support/temp_dir.h"
 
 namespace crosstalk::race_test {
 

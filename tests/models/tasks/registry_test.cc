@@ -2,12 +2,8 @@
 
 #include <map>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "crosstalk/models/tasks/task.h"
 #include "tests/support/task_cases.h"
-#include "tests/support/temp_dir.h"
 
 namespace crosstalk::registry_test {
 

@@ -1,13 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/training/objectives/task_head.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/encoder_rows.h"

@@ -1,15 +1,10 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <sstream>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "crosstalk/models/tasks/benchmarks.h"
-#include "crosstalk/models/tasks/task.h"
-#include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 
 namespace crosstalk::superglue_test {

@@ -1,17 +1,10 @@
 #include "crosstalk/models/tasks/task_set.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/tasks/measures.h"
-#include "crosstalk/runtime/check.h"
-#include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
-#include "tests/support/temp_dir.h"
 
 namespace crosstalk::task_set_test {
 

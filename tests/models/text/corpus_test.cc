@@ -1,20 +1,13 @@
 #include "crosstalk/models/text/corpus.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"

@@ -2,12 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk::encoding_test {

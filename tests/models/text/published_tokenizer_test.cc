@@ -4,15 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/crafted_model.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

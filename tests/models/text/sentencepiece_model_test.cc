@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "crosstalk/models/text/tokenizer.h"
 #include "tests/support/crafted_model.h"
 #include "tests/support/messages.h"

@@ -1,20 +1,12 @@
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <limits>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/crafted_model.h"
 #include "tests/support/decimal_comma.h"

@@ -2,13 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/text/synthetic/stories.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"

@@ -1,10 +1,5 @@
 #include "crosstalk/models/text/text_file.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-
 #include "crosstalk/models/text/corpus.h"
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"

@@ -5,13 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/messages.h"

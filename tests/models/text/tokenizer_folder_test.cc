@@ -2,10 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_model.h"

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk::tokenizer_test {

@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"
 

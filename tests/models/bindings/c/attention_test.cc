@@ -1,12 +1,7 @@
 // A layer through the C interface computes what the layer computes, to the bit, and refuses what does not fit.
 #include "crosstalk/nn/attention/attention.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/json.h"

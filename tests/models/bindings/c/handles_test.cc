@@ -1,12 +1,8 @@
 // What is no handle, or no longer one, is an error of the call.
 #include "crosstalk/models/bindings/c/handles.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/models/bindings/c/owned.h"
 

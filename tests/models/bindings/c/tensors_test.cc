@@ -1,12 +1,8 @@
 // A host's memory as tensors and back: nothing is copied, and it is given back once.
 #include "crosstalk/models/bindings/c/tensors.h"
 
-#include <gtest/gtest.h>
-
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
-#include <vector>
 
 #include "tests/models/bindings/c/owned.h"
 #if __has_include(<dlpack/dlpack.h>)

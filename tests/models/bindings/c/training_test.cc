@@ -1,20 +1,15 @@
 // A run that is driven through the C interface is the run: its bits, its checkpoints, its errors. And its model.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <regex>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/models/bindings/c/owned.h"
 #include "tests/support/decimal_comma.h"
-#include "tests/support/temp_dir.h"
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk::training_test {

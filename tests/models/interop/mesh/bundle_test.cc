@@ -1,15 +1,8 @@
 #include "crosstalk/models/interop/mesh/bundle.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <sstream>
-#include <string>
-#include <vector>
 
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/bundles.h"

@@ -1,14 +1,6 @@
 // Checkpoints of Mesh TensorFlow that are forged, old or odd, and which one of a folder is read.
 #include "crosstalk/models/interop/mesh/folder.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

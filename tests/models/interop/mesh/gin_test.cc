@@ -1,9 +1,5 @@
 #include "crosstalk/models/interop/mesh/gin.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "crosstalk/runtime/measure.h"
 #include "tests/support/decimal_comma.h"
 #include "tests/support/messages.h"

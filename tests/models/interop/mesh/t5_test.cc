@@ -2,24 +2,12 @@
 // again.
 #include "crosstalk/models/t5/t5.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/interop/export.h"
-#include "crosstalk/models/interop/import.h"
-#include "crosstalk/models/interop/mesh/bundle.h"
-#include "crosstalk/models/interop/mesh/folder.h"
 #include "crosstalk/models/interop/names.h"
-#include "crosstalk/models/registry.h"
-#include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"

@@ -1,12 +1,7 @@
 #include "crosstalk/models/interop/mesh/table.h"
 
-#include <gtest/gtest.h>
 #include <snappy.h>
 
-#include <string>
-#include <vector>
-
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "tests/support/bundles.h"

@@ -6,8 +6,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
 
