@@ -1,43 +1,154 @@
-// A random attention problem of any shape, and its results by the fused kernels and by their specification,
-// kernels/reference/attention.h, in double.
+// A random attention problem of any shape and kind, its results by the fused kernels and by their specification,
+// kernels/reference/attention.h, in double, and how the two are compared.
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/reference/attention.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/storage.h"
+#include "tests/support/fusing_targets.h"
+#include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
 
 using Floats = std::vector<float>;
-
-inline Floats RandomFloats(int64_t count, const char* name, double stddev = 1.0) {
-  Floats values(static_cast<size_t>(count));
-  const RandomKey key{.seed = 7, .stream = StreamId(name), .step = 0};
-  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(stddev * Normal(key, static_cast<uint64_t>(i)));
-  return values;
-}
+using Sizes = std::vector<int64_t>;
+using Core = reference::CoreInputs<double>;
 
 inline AttentionShape Shape(int64_t b, int64_t n, int64_t m, int64_t h_k, int64_t h, int64_t h_v, int64_t d_k,
                             int64_t d_v) {
-  AttentionShape s;
-  s.b = b, s.n = n, s.m = m, s.h_k = h_k, s.h = h, s.h_v = h_v, s.d_k = d_k, s.d_v = d_v;
+  return {.b = b, .n = n, .m = m, .h_k = h_k, .h = h, .h_v = h_v, .d_k = d_k, .d_v = d_v};
+}
+
+// One of the family.
+struct Kind {
+  const char* name;
+  bool P_l, P_w, dynamic, multi_query, factors = false, convolved = false;
+};
+inline constexpr Kind kKinds[] = {
+    {"multi-head", false, false, false, false},
+    {"logits", true, false, false, false},
+    {"weights", false, true, false, false},
+    {"talking", true, true, false, false},
+    {"dynamic", true, true, true, false},
+    {"dynamic without P", false, false, true, false},
+    {"bilinear", false, false, false, true},
+    {"factors", false, false, false, false, true},
+    {"convolved", true, true, false, false, false, true},
+    {"convolved without P", false, false, false, false, false, true},
+};
+enum KindIndex { kMultiHeadKind, kLogitsKind, kWeightsKind, kTalkingKind, kDynamicKind, kDynamicWithoutPKind };
+
+// `s` with its numbers of heads equal where nothing mixes them.
+inline AttentionShape WithEqualHeads(AttentionShape s) {
+  if (!s.MixesLogits() || s.F_Xl) s.h_k = s.h;
+  if (!s.MixesWeights() || s.F_Xw) s.h_v = s.h;
   return s;
 }
 
-inline AttentionShape Talking(AttentionShape s) {
-  s.P_l = s.P_w = true;
+inline AttentionShape Convolved(AttentionShape s, int64_t c_ql, int64_t c_kl, int64_t c_qw, int64_t c_kw) {
+  s.c_ql = c_ql, s.c_kl = c_kl, s.c_qw = c_qw, s.c_kw = c_kw;
   return s;
+}
+
+// `sizes` of a kind, with as many heads of each sort as it can have.
+inline AttentionShape OfKind(const Kind& kind, AttentionShape s) {
+  s.P_l = kind.P_l, s.P_w = kind.P_w;
+  s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
+  s.F_Xl = s.F_Ml = s.F_Xw = s.F_Mw = kind.factors;
+  if (kind.multi_query) s.kv_heads = KvHeads::kMultiQuery;
+  s = WithEqualHeads(s);
+  return kind.convolved ? Convolved(s, 3, 5, 4, 2) : s;
+}
+inline AttentionShape Talking(const AttentionShape& s) { return OfKind(kKinds[kTalkingKind], s); }
+inline AttentionShape Grouped(AttentionShape s, int64_t g) {
+  s.kv_heads = KvHeads::kGrouped;
+  s.g = g;
+  return s;
+}
+
+// TEST_P(Suite, …) runs once for each of kKinds.
+#define CROSSTALK_ATTENTION_TEST(Suite) \
+  class Suite : public ::testing::TestWithParam<Kind> {}; \
+  INSTANTIATE_TEST_SUITE_P(AllKinds, Suite, ::testing::ValuesIn(kKinds), \
+                           [](const auto& info) { return TestName(info.param); })
+
+// Its letters, for GoogleTest's names.
+inline std::string TestName(const Kind& kind) {
+  std::string name = kind.name;
+  std::erase_if(name, [](char c) { return std::isalpha(c) == 0; });
+  return name;
+}
+
+// f(operand, its name, its field in the reference) for each; the table of a bias has none.
+template <typename F>
+void ForEachOperand(const F& f) {
+  static constexpr std::pair<const char*, reference::Array<double> Core::*> kNames[kAttentionOperands] = {
+      {"Q", &Core::Q},          {"K", &Core::K},       {"V", &Core::V},       {"P_l", &Core::P_l},
+      {"P_w", &Core::P_w},      {"R_Xl", &Core::R_Xl}, {"R_Ml", &Core::R_Ml}, {"R_Xw", &Core::R_Xw},
+      {"R_Mw", &Core::R_Mw},    {"F_Xl", &Core::F_Xl}, {"F_Ml", &Core::F_Ml}, {"F_Xw", &Core::F_Xw},
+      {"F_Mw", &Core::F_Mw},    {"bias", &Core::bias}, {"table", nullptr},    {"conv_l", &Core::conv_l},
+      {"conv_w", &Core::conv_w}};
+  for (int i = 0; i < kAttentionOperands; ++i) f(static_cast<AttentionOperand>(i), kNames[i].first, kNames[i].second);
+}
+
+// Of each operand that the shape has, as the kernels store it.
+inline AttentionOperands<Sizes> SizesOf(const AttentionShape& s) {
+  const auto heads = [&s](int64_t own) {
+    return s.kv_heads == KvHeads::kMultiHead ? own : s.kv_heads == KvHeads::kGrouped ? s.g : 1;
+  };
+  const auto where = [](bool there, Sizes sizes) { return there ? sizes : Sizes(); };
+  return {.Q = {s.b, s.n, s.h_k, s.d_k},
+          .K = {s.b, s.m, heads(s.h_k), s.d_k},
+          .V = {s.b, s.m, heads(s.h_v), s.d_v},
+          .P_l = where(s.P_l, {s.h_k, s.h}),
+          .P_w = where(s.P_w, {s.h, s.h_v}),
+          .R_Xl = where(s.R_Xl, {s.b, s.n, s.h_k, s.h}),
+          .R_Ml = where(s.R_Ml, {s.b, s.m, s.h_k, s.h}),
+          .R_Xw = where(s.R_Xw, {s.b, s.n, s.h, s.h_v}),
+          .R_Mw = where(s.R_Mw, {s.b, s.m, s.h, s.h_v}),
+          .F_Xl = where(s.F_Xl, {s.b, s.n, kMixingFactors, s.h}),
+          .F_Ml = where(s.F_Ml, {s.b, s.m, kMixingFactors, s.h}),
+          .F_Xw = where(s.F_Xw, {s.b, s.n, kMixingFactors, s.h}),
+          .F_Mw = where(s.F_Mw, {s.b, s.m, kMixingFactors, s.h}),
+          .bias = where(s.bias == AttentionBias::kDense, {s.h, s.n, s.m}),
+          .bias_table = where(s.bias == AttentionBias::kRelativePosition, {s.h, s.buckets}),
+          .conv_l = where(s.c_ql > 0, {s.c_ql, s.c_kl, s.h_k}),
+          .conv_w = where(s.c_qw > 0, {s.c_qw, s.c_kw, s.h})};
+}
+inline int64_t CountOf(const Sizes& sizes, size_t first = 0) {
+  int64_t count = sizes.empty() ? 0 : 1;
+  for (size_t i = first; i < sizes.size(); ++i) count *= sizes[i];
+  return count;
+}
+// Elements of one position of Q, K, V or a mixing.
+inline int64_t RowOf(const Sizes& sizes) { return CountOf(sizes, 2); }
+
+// Standard deviation that leaves sums over an operand's elements of size 1.
+inline double SpreadOf(std::string_view name, const AttentionShape& s) {
+  const bool logits = name.ends_with('l');
+  switch (name[0]) {
+    case 'P':
+    case 'R':
+      return 1 / std::sqrt(double(logits ? s.h_k : s.h));
+    case 'F':
+      return std::pow(double(s.h), -0.25);  // of rows and columns, whose products are a matrix
+    case 'c':
+      return 1 / std::sqrt(double(logits ? s.c_ql * s.c_kl : s.c_qw * s.c_kw));
+    default:
+      return 1;
+  }
 }
 
 // Which masks a problem has beside its causality.
@@ -46,270 +157,293 @@ struct ProblemMasks {
 };
 
 struct AttentionProblem {
-  Floats Q, K, V, P_l, P_w, R_Xl, R_Ml, R_Xw, R_Mw, F_Xl, F_Ml, F_Xw, F_Mw, conv_l, conv_w, bias, bias_table, dO;
+  AttentionOperands<Sizes> sizes;
+  AttentionOperands<Floats> in;
+  Floats dO;
   std::vector<int32_t> distance_bucket;
   std::vector<uint8_t> key_padding_mask, attention_mask;
-  AttentionCall call;        // of the above
-  int64_t k_heads, v_heads;  // of K and V as stored
+  AttentionCall call;  // of the above
 
+  explicit AttentionProblem(const AttentionShape& s, ProblemMasks masks = {}, double dropout_rate = 0.0)
+      : sizes(SizesOf(s)), dO(RandomValues<float>(s.b * s.n * s.h_v * s.d_v, "dO")) {
+    ForEachOperand([&](AttentionOperand i, const char* name, auto) {
+      in[i] = RandomValues<float>(CountOf(sizes[i]), name, SpreadOf(name, s));
+    });
+    for (int64_t i = 0; s.bias == AttentionBias::kRelativePosition && i < s.n + s.m - 1; ++i) {
+      distance_bucket.push_back(static_cast<int32_t>(std::abs(i - s.n + 1) * 3 % s.buckets));
+    }
+    // The last third of each row is padding, and the second row is padding altogether.
+    for (int64_t i = 0; masks.key_padding && i < s.b * s.m; ++i) {
+      key_padding_mask.push_back(i / s.m != 1 && i % s.m < s.m - s.m / 3 - i / s.m);
+    }
+    // Every fifth query sees nothing.
+    const RandomKey coins{.seed = 3, .stream = StreamId("mask"), .step = 0};
+    for (int64_t i = 0; masks.attention && i < s.b * s.n * s.m; ++i) {
+      attention_mask.push_back(i / s.m % 5 != 2 && UniformInt(coins, static_cast<uint64_t>(i), 3) > 0);
+    }
+    call.shape = s;
+    call.left_l = s.c_kl / 2, call.left_w = std::max<int64_t>(0, s.c_kw - 1);
+    call.scale = static_cast<float>(1 / std::sqrt(double(s.d_k)));
+    call.dropout_rate = dropout_rate;
+    call.dropout_key = {.seed = 11, .stream = 5, .step = 9};
+    Bind();
+  }
+  AttentionProblem(const AttentionProblem&) = delete;
+
+  // The call reads what the members hold.
+  void Bind() {
+    ForEachOperand([&](AttentionOperand i, const char*, auto) {
+      call[i] = in[i].empty() ? ConstRows() : ConstRows(in[i].data(), RowOf(sizes[i]));
+    });
+    const auto pointer = [](const auto& values) { return values.empty() ? nullptr : values.data(); };
+    call.distance_bucket = pointer(distance_bucket);
+    call.key_padding_mask = pointer(key_padding_mask);
+    call.attention_mask = pointer(attention_mask);
+  }
   // Of bias_table, for head h, query i and memory position j.
   int64_t BiasTableIndex(int64_t h, int64_t i, int64_t j) const {
     return h * call.shape.buckets + distance_bucket[j - i + call.shape.n - 1];
   }
-
-  explicit AttentionProblem(const AttentionShape& s, ProblemMasks masks = {}, double dropout_rate = 0.0) {
-    const bool shared = s.kv_heads == KvHeads::kMultiQuery;
-    const bool grouped = s.kv_heads == KvHeads::kGrouped;
-    k_heads = shared ? 1 : grouped ? s.g : s.h_k;
-    v_heads = shared ? 1 : grouped ? s.g : s.h_v;
-    Q = RandomFloats(s.b * s.n * s.h_k * s.d_k, "Q");
-    K = RandomFloats(s.b * s.m * k_heads * s.d_k, "K");
-    V = RandomFloats(s.b * s.m * v_heads * s.d_v, "V");
-    dO = RandomFloats(s.b * s.n * s.h_v * s.d_v, "dO");
-    const double mix_k = 1 / std::sqrt(double(s.h_k)), mix_h = 1 / std::sqrt(double(s.h));
-    if (s.P_l) P_l = RandomFloats(s.h_k * s.h, "P_l", mix_k);
-    if (s.P_w) P_w = RandomFloats(s.h * s.h_v, "P_w", mix_h);
-    if (s.R_Xl) R_Xl = RandomFloats(s.b * s.n * s.h_k * s.h, "R_Xl", mix_k);
-    if (s.R_Ml) R_Ml = RandomFloats(s.b * s.m * s.h_k * s.h, "R_Ml", mix_k);
-    if (s.R_Xw) R_Xw = RandomFloats(s.b * s.n * s.h * s.h_v, "R_Xw", mix_h);
-    if (s.R_Mw) R_Mw = RandomFloats(s.b * s.m * s.h * s.h_v, "R_Mw", mix_h);
-    const double factor = std::sqrt(mix_h);  // of rows and columns, whose products are a matrix
-    if (s.F_Xl) F_Xl = RandomFloats(s.b * s.n * 5 * s.h, "F_Xl", factor);
-    if (s.F_Ml) F_Ml = RandomFloats(s.b * s.m * 5 * s.h, "F_Ml", factor);
-    if (s.F_Xw) F_Xw = RandomFloats(s.b * s.n * 5 * s.h, "F_Xw", factor);
-    if (s.F_Mw) F_Mw = RandomFloats(s.b * s.m * 5 * s.h, "F_Mw", factor);
-    if (s.c_ql > 0) conv_l = RandomFloats(s.c_ql * s.c_kl * s.h_k, "conv_l", 1 / std::sqrt(double(s.c_ql * s.c_kl)));
-    if (s.c_qw > 0) conv_w = RandomFloats(s.c_qw * s.c_kw * s.h, "conv_w", 1 / std::sqrt(double(s.c_qw * s.c_kw)));
-    if (s.bias == AttentionBias::kDense) bias = RandomFloats(s.h * s.n * s.m, "bias");
-    if (s.bias == AttentionBias::kRelativePosition) {
-      bias_table = RandomFloats(s.h * s.buckets, "table");
-      for (int64_t i = 0; i < s.n + s.m - 1; ++i) {
-        distance_bucket.push_back(static_cast<int32_t>(std::abs(i - s.n + 1) * 3 % s.buckets));
-      }
-    }
-    const RandomKey coins{.seed = 3, .stream = StreamId("mask"), .step = 0};
-    if (masks.key_padding) {
-      // The last third of each row is padding, and the second row is padding altogether.
-      for (int64_t b = 0; b < s.b; ++b) {
-        for (int64_t j = 0; j < s.m; ++j) key_padding_mask.push_back(b != 1 && j < s.m - s.m / 3 - b);
-      }
-    }
-    if (masks.attention) {
-      for (int64_t i = 0; i < s.b * s.n; ++i) {
-        // Every fifth query sees nothing.
-        for (int64_t j = 0; j < s.m; ++j) attention_mask.push_back(i % 5 != 2 && UniformInt(coins, i * s.m + j, 3) > 0);
-      }
-    }
-    const auto pointer = [](const Floats& values) { return values.empty() ? nullptr : values.data(); };
-    call.shape = s;
-    call.Q = {Q.data(), s.h_k * s.d_k};
-    call.K = {K.data(), k_heads * s.d_k};
-    call.V = {V.data(), v_heads * s.d_v};
-    call.P_l = {pointer(P_l)}, call.P_w = {pointer(P_w)};
-    call.R_Xl = {pointer(R_Xl)}, call.R_Xw = {pointer(R_Xw)};
-    call.R_Ml = {pointer(R_Ml), s.h_k * s.h}, call.R_Mw = {pointer(R_Mw), s.h * s.h_v};
-    call.F_Xl = {pointer(F_Xl)}, call.F_Xw = {pointer(F_Xw)};
-    call.F_Ml = {pointer(F_Ml), 5 * s.h}, call.F_Mw = {pointer(F_Mw), 5 * s.h};
-    call.conv_l = {pointer(conv_l)}, call.conv_w = {pointer(conv_w)};
-    call.left_l = s.c_kl / 2, call.left_w = std::max<int64_t>(0, s.c_kw - 1);
-    call.bias = {pointer(bias)}, call.bias_table = {pointer(bias_table)};
-    call.distance_bucket = distance_bucket.empty() ? nullptr : distance_bucket.data();
-    call.key_padding_mask = key_padding_mask.empty() ? nullptr : key_padding_mask.data();
-    call.attention_mask = attention_mask.empty() ? nullptr : attention_mask.data();
-    call.scale = static_cast<float>(1 / std::sqrt(double(s.d_k)));
-    call.dropout_rate = dropout_rate;
-    call.dropout_key = {.seed = 11, .stream = 5, .step = 9};
-  }
 };
 
-// Every result of a forward and a backward call, by name.
+// Every result of a forward and a backward call.
 template <typename T>
 struct AttentionResults {
-  std::vector<T> O, dQ, dK, dV, dP_l, dP_w, dR_Xl, dR_Ml, dR_Xw, dR_Mw, dF_Xl, dF_Ml, dF_Xw, dF_Mw, dconv_l, dconv_w,
-      dbias, dbias_table;
+  std::vector<T> O;
+  AttentionOperands<std::vector<T>> d;
 
-  template <typename Function>
-  static void ForEach(Function f) {
-    using R = AttentionResults;
-    f("O", &R::O), f("dQ", &R::dQ), f("dK", &R::dK), f("dV", &R::dV), f("dP_l", &R::dP_l), f("dP_w", &R::dP_w);
-    f("dR_Xl", &R::dR_Xl), f("dR_Ml", &R::dR_Ml), f("dR_Xw", &R::dR_Xw), f("dR_Mw", &R::dR_Mw);
-    f("dF_Xl", &R::dF_Xl), f("dF_Ml", &R::dF_Ml), f("dF_Xw", &R::dF_Xw), f("dF_Mw", &R::dF_Mw);
-    f("dconv_l", &R::dconv_l), f("dconv_w", &R::dconv_w), f("dbias", &R::dbias), f("dbias_table", &R::dbias_table);
-  }
-
-  explicit AttentionResults(const AttentionProblem& p) {
-    O.resize(p.dO.size()), dQ.resize(p.Q.size()), dK.resize(p.K.size()), dV.resize(p.V.size());
-    dP_l.resize(p.P_l.size()), dP_w.resize(p.P_w.size()), dR_Xl.resize(p.R_Xl.size()), dR_Ml.resize(p.R_Ml.size());
-    dR_Xw.resize(p.R_Xw.size()), dR_Mw.resize(p.R_Mw.size());
-    dF_Xl.resize(p.F_Xl.size()), dF_Ml.resize(p.F_Ml.size());
-    dF_Xw.resize(p.F_Xw.size()), dF_Mw.resize(p.F_Mw.size());
-    dconv_l.resize(p.conv_l.size()), dconv_w.resize(p.conv_w.size());
-    dbias.resize(p.bias.size()), dbias_table.resize(p.bias_table.size());
+  explicit AttentionResults(const AttentionProblem& p, T value = T(0)) : O(p.dO.size(), value) {
+    ForEachOperand([&](AttentionOperand i, const char*, auto) { d[i].assign(p.in[i].size(), value); });
   }
 };
+// f(name, of one, of the other)
+template <typename A, typename B, typename F>
+void ForEachResult(const AttentionResults<A>& a, const AttentionResults<B>& b, const F& f) {
+  f(std::string("O"), a.O, b.O);
+  ForEachOperand([&](AttentionOperand i, const char* name, auto) { f(StrCat("d", name), a.d[i], b.d[i]); });
+}
 
 // values[outer, heads, size] as [outer, size, heads]: the kernels keep a head's elements together, the paper all
 // heads'.
-template <typename T, typename From>
-std::vector<T> SwapHeads(const std::vector<From>& values, int64_t heads, int64_t size) {
-  std::vector<T> swapped(values.size());
+template <typename From>
+std::vector<double> SwapHeads(const std::vector<From>& values, int64_t heads, int64_t size) {
+  std::vector<double> swapped(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const int64_t at = static_cast<int64_t>(i), head = at / size % heads, e = at % size;
-    swapped[static_cast<size_t>(at - head * size - e + e * heads + head)] = static_cast<T>(values[i]);
+    swapped[static_cast<size_t>(at - head * size - e + e * heads + head)] = static_cast<double>(values[i]);
   }
   return swapped;
 }
-
-// Absent where there are no values.
-template <typename From>
-reference::Array<double> ToArray(std::vector<int64_t> sizes, const std::vector<From>& values) {
-  if (values.empty()) return {};
-  reference::Array<double> array(std::move(sizes));
-  array.values().assign(values.begin(), values.end());
-  return array;
-}
+inline bool HasHeadsLast(AttentionOperand i) { return i <= AttentionOperand::kV; }
 
 // The problem in the reference's terms: causality and both masks as one, a relative position bias spread out.
-inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) {
+inline Core ReferenceInputs(const AttentionProblem& p) {
   const AttentionShape& s = p.call.shape;
-  reference::CoreInputs<double> in;
-  in.Q = ToArray({s.b, s.n, s.d_k, s.h_k}, SwapHeads<double>(p.Q, s.h_k, s.d_k));
-  in.K = ToArray({s.b, s.m, s.d_k, p.k_heads}, SwapHeads<double>(p.K, p.k_heads, s.d_k));
-  in.V = ToArray({s.b, s.m, s.d_v, p.v_heads}, SwapHeads<double>(p.V, p.v_heads, s.d_v));
-  in.P_l = ToArray({s.h_k, s.h}, p.P_l);
-  in.P_w = ToArray({s.h, s.h_v}, p.P_w);
-  in.R_Xl = ToArray({s.b, s.n, s.h_k, s.h}, p.R_Xl);
-  in.R_Ml = ToArray({s.b, s.m, s.h_k, s.h}, p.R_Ml);
-  in.R_Xw = ToArray({s.b, s.n, s.h, s.h_v}, p.R_Xw);
-  in.R_Mw = ToArray({s.b, s.m, s.h, s.h_v}, p.R_Mw);
-  in.F_Xl = ToArray({s.b, s.n, 5, s.h}, p.F_Xl);
-  in.F_Ml = ToArray({s.b, s.m, 5, s.h}, p.F_Ml);
-  in.F_Xw = ToArray({s.b, s.n, 5, s.h}, p.F_Xw);
-  in.F_Mw = ToArray({s.b, s.m, 5, s.h}, p.F_Mw);
-  in.conv_l = ToArray({s.c_ql, s.c_kl, s.h_k}, p.conv_l);
-  in.conv_w = ToArray({s.c_qw, s.c_kw, s.h}, p.conv_w);
+  Core in;
+  ForEachOperand([&](AttentionOperand i, const char*, reference::Array<double> Core::*field) {
+    Sizes sizes = p.sizes[i];
+    if (field == nullptr || sizes.empty()) return;
+    if (HasHeadsLast(i)) std::swap(sizes[2], sizes[3]);
+    in.*field = reference::Array<double>(sizes);
+    (in.*field).values() = HasHeadsLast(i) ? SwapHeads(p.in[i], sizes[3], sizes[2]) : ToDouble(p.in[i]);
+  });
   in.left_l = p.call.left_l, in.left_w = p.call.left_w;
-  in.bias = ToArray({s.h, s.n, s.m}, p.bias);
   in.scale = p.call.scale;
-  if (!p.bias_table.empty()) {
-    in.bias = reference::Array<double>({s.h, s.n, s.m});
-    for (int64_t h = 0; h < s.h; ++h) {
-      for (int64_t i = 0; i < s.n; ++i) {
-        for (int64_t j = 0; j < s.m; ++j) in.bias(h, i, j) = p.bias_table[p.BiasTableIndex(h, i, j)];
-      }
-    }
+  if (s.bias == AttentionBias::kRelativePosition) in.bias = reference::Array<double>({s.h, s.n, s.m});
+  for (int64_t at = 0; s.bias == AttentionBias::kRelativePosition && at < s.h * s.n * s.m; ++at) {
+    in.bias.values()[at] = p.in.bias_table[p.BiasTableIndex(at / (s.n * s.m), at / s.m % s.n, at % s.m)];
   }
   in.mask = reference::Array<uint8_t>({s.b, s.n, s.m}, 1);
-  for (int64_t b = 0; b < s.b; ++b) {
-    for (int64_t i = 0; i < s.n; ++i) {
-      for (int64_t j = 0; j < s.m; ++j) {
-        const bool in_future = s.causality == AttentionCausality::kCausal && j > i + s.m - s.n;
-        const bool is_padding = !p.key_padding_mask.empty() && !p.key_padding_mask[b * s.m + j];
-        const bool is_masked = !p.attention_mask.empty() && !p.attention_mask[(b * s.n + i) * s.m + j];
-        in.mask(b, i, j) = !in_future && !is_padding && !is_masked;
-      }
-    }
+  for (int64_t at = 0; at < s.b * s.n * s.m; ++at) {
+    const int64_t b = at / (s.n * s.m), i = at / s.m % s.n, j = at % s.m;
+    const bool in_future = s.causality == AttentionCausality::kCausal && j > i + s.m - s.n;
+    const bool is_padding = !p.key_padding_mask.empty() && !p.key_padding_mask[b * s.m + j];
+    in.mask.values()[at] = !in_future && !is_padding && (p.attention_mask.empty() || p.attention_mask[at]);
   }
   const double rate = p.call.dropout_rate;
-  if (rate > 0) {
-    in.multiplier = reference::Array<double>({s.b, s.n, s.m, s.h_v});
-    for (int64_t b = 0; b < s.b; ++b) {
-      for (int64_t k = 0; k < s.h_v; ++k) {
-        for (int64_t i = 0; i < s.n; ++i) {
-          for (int64_t j = 0; j < s.m; ++j) {
-            const auto element = static_cast<uint64_t>(((b * s.h_v + k) * s.n + i) * s.m + j);
-            in.multiplier(b, i, j, k) = Uniform(p.call.dropout_key, element) < rate ? 0 : 1 / (1 - rate);
-          }
-        }
-      }
-    }
+  if (rate > 0) in.multiplier = reference::Array<double>({s.b, s.n, s.m, s.h_v});
+  for (int64_t at = 0; rate > 0 && at < s.b * s.h_v * s.n * s.m; ++at) {
+    in.multiplier(at / (s.h_v * s.n * s.m), at / s.m % s.n, at % s.m, at / (s.n * s.m) % s.h_v) =
+        Uniform(p.call.dropout_key, static_cast<uint64_t>(at)) < rate ? 0 : 1 / (1 - rate);
   }
   return in;
 }
 
 inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
   const AttentionShape& s = p.call.shape;
-  const reference::CoreInputs<double> in = ReferenceInputs(p);
+  const Core in = ReferenceInputs(p);
   const reference::CoreValues<double> values = reference::CoreForward(in);
-  const reference::Array<double> dO = ToArray({s.b, s.n, s.d_v, s.h_v}, SwapHeads<double>(p.dO, s.h_v, s.d_v));
-  const reference::CoreInputs<double> d = reference::CoreBackward(in, values, dO);
+  reference::Array<double> dO({s.b, s.n, s.d_v, s.h_v});
+  dO.values() = SwapHeads(p.dO, s.h_v, s.d_v);
+  const Core d = reference::CoreBackward(in, values, dO);
   AttentionResults<double> r(p);
-  // The way back: [outer, size, heads] as [outer, heads, size].
-  r.O = SwapHeads<double>(values.O.values(), s.d_v, s.h_v);
-  r.dQ = SwapHeads<double>(d.Q.values(), s.d_k, s.h_k);
-  r.dK = SwapHeads<double>(d.K.values(), s.d_k, p.k_heads);
-  r.dV = SwapHeads<double>(d.V.values(), s.d_v, p.v_heads);
-  r.dP_l = d.P_l.values(), r.dP_w = d.P_w.values();
-  r.dR_Xl = d.R_Xl.values(), r.dR_Ml = d.R_Ml.values(), r.dR_Xw = d.R_Xw.values(), r.dR_Mw = d.R_Mw.values();
-  r.dF_Xl = d.F_Xl.values(), r.dF_Ml = d.F_Ml.values(), r.dF_Xw = d.F_Xw.values(), r.dF_Mw = d.F_Mw.values();
-  r.dconv_l = d.conv_l.values(), r.dconv_w = d.conv_w.values();
-  if (!p.bias.empty()) r.dbias = d.bias.values();
-  if (!p.bias_table.empty()) {
-    for (int64_t h = 0; h < s.h; ++h) {
-      for (int64_t i = 0; i < s.n; ++i) {
-        for (int64_t j = 0; j < s.m; ++j) r.dbias_table[p.BiasTableIndex(h, i, j)] += d.bias(h, i, j);
-      }
-    }
+  r.O = SwapHeads(values.O.values(), s.d_v, s.h_v);  // the way back
+  ForEachOperand([&](AttentionOperand i, const char*, reference::Array<double> Core::*field) {
+    if (field == nullptr || r.d[i].empty()) return;
+    const std::vector<double>& values_of = (d.*field).values();
+    r.d[i] = HasHeadsLast(i) ? SwapHeads(values_of, p.sizes[i][3], p.sizes[i][2]) : values_of;
+  });
+  for (int64_t at = 0; s.bias == AttentionBias::kRelativePosition && at < s.h * s.n * s.m; ++at) {
+    r.d.bias_table[p.BiasTableIndex(at / (s.n * s.m), at / s.m % s.n, at % s.m)] += d.bias.values()[at];
   }
   return r;
 }
 
-// A workspace in 15 floats more.
-inline void* Aligned(Floats& memory) {
-  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
-}
+// A workspace of so many bytes, aligned, whose every float is NaN: nothing may be read before it is written.
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes) : memory_(bytes / sizeof(float) + 32, std::numeric_limits<float>::quiet_NaN()) {}
+  void* data() { return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory_.data()) + 63) / 64 * 64); }
 
-// kInputs: dQ, dK and dV alone, which are always written.
-enum class WantedResults { kAll, kInputs };
+ private:
+  Floats memory_;
+};
 
-// kKept: from forward to backward, where KeptLogits says that this pays.
-enum class Logits { kKept, kComputedAgain };
+enum class WantedResults { kAll, kInputs };   // kInputs: dQ, dK and dV alone, which are always written
+enum class Logits { kKept, kComputedAgain };  // kKept: from forward to backward, where KeptLogits says that this pays
 
 // The fused kernels on the same problem. Everything that they should write starts as NaN.
 inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedResults wanted = WantedResults::kAll,
                                               Logits logits = Logits::kKept) {
   const AttentionShape& s = p.call.shape;
-  AttentionResults<float> r(p);
-  AttentionResults<float>::ForEach([&](const char*, Floats AttentionResults<float>::*member) {
-    std::fill((r.*member).begin(), (r.*member).end(), std::numeric_limits<float>::quiet_NaN());
-  });
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  AttentionResults<float> r(p, kNaN);
   const int threads = NumThreads();
-  Floats row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
-  Floats L(logits == Logits::kKept ? KeptLogits(s) : 0, std::numeric_limits<float>::quiet_NaN());
+  Floats row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n), L(logits == Logits::kKept ? KeptLogits(s) : 0, kNaN);
   const SoftmaxStats stats{row_max.data(), inv_row_sum.data(), L.empty() ? nullptr : L.data()};
-  const auto workspace = [&](size_t bytes) {
-    // NaN everywhere: nothing may be read before it is written.
-    std::vector<float> memory(bytes / sizeof(float) + 32, std::numeric_limits<float>::quiet_NaN());
-    return memory;
-  };
-  Floats memory = workspace(AttentionForwardWorkspaceBytes(s, threads));
-  AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, Aligned(memory), threads);
-  const auto pointer = [](Floats& values) { return values.empty() ? nullptr : values.data(); };
+  AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats,
+                   Workspace(AttentionForwardWorkspaceBytes(s, threads)).data(), threads);
   AttentionGradients out;
-  out.Q = {r.dQ.data(), s.h_k * s.d_k};
-  out.K = {r.dK.data(), p.k_heads * s.d_k};
-  out.V = {r.dV.data(), p.v_heads * s.d_v};
-  if (wanted == WantedResults::kAll) {
-    out.P_l = {pointer(r.dP_l)}, out.P_w = {pointer(r.dP_w)}, out.R_Xl = {pointer(r.dR_Xl)};
-    out.R_Ml = {pointer(r.dR_Ml)}, out.R_Xw = {pointer(r.dR_Xw)}, out.R_Mw = {pointer(r.dR_Mw)};
-    out.F_Xl = {pointer(r.dF_Xl)}, out.F_Ml = {pointer(r.dF_Ml)};
-    out.F_Xw = {pointer(r.dF_Xw)}, out.F_Mw = {pointer(r.dF_Mw)};
-    out.conv_l = {pointer(r.dconv_l)}, out.conv_w = {pointer(r.dconv_w)};
-    out.bias = {pointer(r.dbias)}, out.bias_table = {pointer(r.dbias_table)};
-  }
-  Floats more = workspace(AttentionBackwardWorkspaceBytes(s, threads));
-  AttentionBackward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, Aligned(more),
-                    threads);
+  ForEachOperand([&](AttentionOperand i, const char*, auto) {
+    if (r.d[i].empty() || (wanted == WantedResults::kInputs && i > AttentionOperand::kV)) return;
+    out[i] = {r.d[i].data(), RowOf(p.sizes[i])};
+  });
+  AttentionBackward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out,
+                    Workspace(AttentionBackwardWorkspaceBytes(s, threads)).data(), threads);
   return r;
 }
 
 inline std::string Describe(const AttentionShape& s) {
-  return StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k,
-                " d_v=", s.d_v, s.P_l ? " P_l" : "", s.R_Xl ? " R_Xl" : "", s.R_Ml ? " R_Ml" : "", s.P_w ? " P_w" : "",
-                s.R_Xw ? " R_Xw" : "", s.R_Mw ? " R_Mw" : "", s.F_Xl ? " F_l" : "", s.F_Xw ? " F_w" : "",
-                s.c_ql > 0 ? StrCat(" conv_l ", s.c_ql, "x", s.c_kl) : "",
-                s.c_qw > 0 ? StrCat(" conv_w ", s.c_qw, "x", s.c_kw) : "",
-                s.causality == AttentionCausality::kCausal ? " causal" : "");
+  std::string text =
+      StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k,
+             " d_v=", s.d_v, " kv_heads=", int(s.kv_heads), " g=", s.g, " bias=", int(s.bias),
+             " bfloat16=", int(s.precision), s.causality == AttentionCausality::kCausal ? " causal" : "");
+  ForEachOperand([&, sizes = SizesOf(s)](AttentionOperand i, const char* name, auto) {
+    if (i > AttentionOperand::kV && !sizes[i].empty()) text += StrCat(" ", name);
+  });
+  return text;
+}
+
+inline void ExpectSameBits(const AttentionResults<float>& actual, const AttentionResults<float>& expected,
+                           const std::string& what) {
+  ForEachResult(actual, expected, [&](const std::string& name, const Floats& a, const Floats& b) {
+    EXPECT_TRUE(SameBits(a, b)) << name << ", " << what;
+  });
+}
+
+// The worst errors of any result: of one element as a share of that result's largest magnitude, but of `smallest` where
+// its terms cancel (with one memory position every dL is 0), and of all elements, where they are some dozens, as the
+// root of their mean square, as a share of the result's.
+struct Errors {
+  double largest = 0, mean = 0;
+  std::string where;
+};
+template <typename T>
+Errors ErrorsOf(const AttentionResults<float>& actual, const AttentionResults<T>& expected, double smallest = 0.1) {
+  Errors worst;
+  ForEachResult(actual, expected, [&](const std::string& name, const Floats& values, const std::vector<T>& want) {
+    double largest = smallest, error = 0, squares = 0, error_squares = 0;
+    size_t where = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double difference = std::abs(double{values[i]} - double{want[i]});
+      largest = std::max(largest, std::abs(double{want[i]}));
+      if (!(difference <= error)) error = difference, where = i;  // NaN too
+      squares += double{want[i]} * double{want[i]};
+      error_squares += difference * difference;
+    }
+    if (squares > 0 && want.size() >= 64) worst.mean = std::max(worst.mean, std::sqrt(error_squares / squares));
+    if (error / largest <= worst.largest) return;
+    worst.largest = error / largest;
+    worst.where = StrCat(name, "[", where, "] of ", want.size(), " = ", values[where], ", not ", want[where]);
+  });
+  return worst;
+}
+
+// In float each result is a chain of sums of at most a few hundred terms and one exp of a logit below 32: roundings of
+// 2^-24 relative to the largest terms, times the growth along the chain.
+//
+// Rounding to bfloat16 is off by 2^-9 of a value at most, 1.1e-3 in the root of the mean square. Logits of sums of many
+// terms, whose deviation here is 1, are off by 1.6e-3 by Q and K and their weights by as large a share; W, P_w, V and
+// each operand of the gradients after them add 1.1e-3: 4e-3 to 6e-3 together. An element's worst error is 4 to 5
+// deviations of these, and the largest magnitude 3 to 4 deviations of the result: 1e-2, and more where a few terms
+// decide.
+inline constexpr double kTolerance = 2e-5, kRoundedTolerance = 1.25e-2, kTinyTolerance = 5e-2, kMeanTolerance = 7.5e-3;
+
+// The same on every target: near `expected`, and of the same bits on 1 and 3 threads, on targets that round alike (in
+// float those that fuse multiply-adds), and whichever of the units multiplies bfloat16: those of pairs, or those given.
+template <typename T>
+void ExpectNearOnEveryTarget(const AttentionProblem& p, const AttentionResults<T>& expected, double smallest,
+                             const std::vector<std::string>& units = {}) {
+  const bool rounded = p.call.shape.precision == Precision::kBFloat16;
+  std::map<std::string, AttentionResults<float>> first;
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    const std::string key = rounded || SimdBits() == "fma" ? SimdBits() : target;
+    for (const std::string& unit : !rounded        ? std::vector<std::string>{""}
+                                   : units.empty() ? SupportedBFloat16Units()
+                                                   : units) {
+      RestrictBFloat16Unit(unit);
+      for (const int threads : {1, 3}) {
+        const ThreadsScope scope(threads);
+        const std::string what = StrCat(Describe(p.call.shape), ", on ", target, " ", unit, ", ", threads, " threads");
+        const AttentionResults<float> results = FusedAttention(p);
+        const auto& [place, is_first] = first.emplace(key, results);
+        if (!is_first) {
+          ExpectSameBits(results, place->second, what);
+          continue;
+        }
+        const Errors errors = ErrorsOf(results, expected, smallest);
+        EXPECT_LE(errors.largest, rounded ? kTinyTolerance : kTolerance) << errors.where << ", " << what;
+      }
+    }
+    RestrictBFloat16Unit("");
+  }
+  RestrictSimdTarget("");
+}
+
+// Near the reference in float and in bfloat16. Results in which more cancels than `smallest` says are compared as if
+// they were as large; in bfloat16 1 is.
+inline void ExpectNearReference(AttentionShape s, ProblemMasks masks = {}, double dropout_rate = 0,
+                                double smallest = 0.1) {
+  AttentionProblem p(s, masks, dropout_rate);
+  const AttentionResults<double> expected = ReferenceAttention(p);
+  ExpectNearOnEveryTarget(p, expected, smallest);
+  p.call.shape.precision = Precision::kBFloat16;
+  ExpectNearOnEveryTarget(p, expected, std::max(smallest, 2.0));
+}
+
+// f(b, query, head, position, weight by forward, by backward): with V and dO the identity (d_v = n = m at least) O is U
+// as forward has it, and dV is U as backward computes it again.
+template <typename F>
+void ForWeightsOfBothPasses(AttentionProblem& p, const F& f) {
+  const AttentionShape& s = p.call.shape;
+  const auto identity = [&](Floats& values, int64_t positions) {
+    for (int64_t i = 0; i < std::ssize(values); ++i) {
+      values[i] = i % s.d_v == i / (s.h_v * s.d_v) % positions ? 1.0f : 0.0f;
+    }
+  };
+  identity(p.in.V, s.m);
+  identity(p.dO, s.n);
+  const AttentionResults<float> r = FusedAttention(p);
+  for (int64_t b = 0; b < s.b; ++b) {
+    for (int64_t i = 0; i < s.n; ++i) {
+      for (int64_t k = 0; k < s.h_v; ++k) {
+        for (int64_t j = 0; j < s.m; ++j) {
+          f(b, i, k, j, r.O[((b * s.n + i) * s.h_v + k) * s.d_v + j], r.d.V[((b * s.m + j) * s.h_v + k) * s.d_v + i]);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace crosstalk::kernels
