@@ -9,172 +9,167 @@ using reference::Mean;
 
 CROSSTALK_KERNEL_TEST(NormTest);
 
-struct Sizes {
+// A norm and its gradient; scale and bias where they are not empty, and mean and the bias's gradient of LayerNorm
+// alone.
+template <typename T>
+struct Problem {
+  Problem(Mean kind_, int64_t rows_, int64_t cols_, double size = 1, double shift = 0.5)
+      : kind(kind_),
+        rows(rows_),
+        cols(cols_),
+        x(RandomValues<T>(rows * cols, "x", size, shift)),
+        dy(RandomValues<T>(rows * cols, "dy")) {}
+  Mean kind;
   int64_t rows, cols;
+  std::vector<T> x, dy, scale, bias;
+  double epsilon = 1e-3;
+};
+template <typename T>
+struct Results {
+  std::vector<T> y, mean, rstd, dx, dscale, dbias;
 };
 
-std::vector<Sizes> AllSizes() {
-  std::vector<Sizes> sizes;
-  for (int64_t n = 1; n <= kMaxLength; ++n) sizes.push_back({3, n});
-  sizes.push_back({70, 130});  // several row tiles
-  sizes.push_back({2, 4100});  // several blocks of a sum
-  sizes.push_back({2100, 3});  // tiles of more rows than the smallest
-  return sizes;
+template <typename T>
+T* Pointer(std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+// The gradient of x takes dy's place, or is added to what is in dx.
+template <typename T>
+Results<T> Compute(const Problem<T>& p, bool in_place = false, AddsToInput adds = AddsToInput::kNo,
+                   const std::vector<T>& before = {}) {
+  const int64_t count = p.rows * p.cols;
+  Guarded<T> x(p.x), dy(p.dy), scale(p.scale), bias(p.bias), y(count), mean(p.rows), rstd(p.rows);
+  Guarded<T> dx = adds == AddsToInput::kYes ? Guarded<T>(before) : Guarded<T>(count);
+  Guarded<T> dscale(p.cols), dbias(p.cols), workspace(NormWorkspace(p.rows, p.cols));
+  const T* scale_or_null = p.scale.empty() ? nullptr : scale.data();
+  Guarded<T>& to = in_place ? dy : dx;
+  if (p.kind == Mean::kComputed) {
+    LayerNorm<T>(p.rows, p.cols, x.data(), scale_or_null, p.bias.empty() ? nullptr : bias.data(), p.epsilon, y.data(),
+                 mean.data(), rstd.data());
+    LayerNormGradient<T>(p.rows, p.cols, x.data(), scale_or_null, mean.data(), rstd.data(), dy.data(), to.data(),
+                         dscale.data(), dbias.data(), workspace.data(), adds);
+  } else {
+    RmsNorm<T>(p.rows, p.cols, x.data(), scale_or_null, p.epsilon, y.data(), rstd.data());
+    RmsNormGradient<T>(p.rows, p.cols, x.data(), scale_or_null, rstd.data(), dy.data(), to.data(), dscale.data(),
+                       workspace.data(), adds);
+  }
+  for (const Guarded<T>* one : {&dy, &y, &mean, &rstd, &dx, &dscale, &dbias, &workspace}) {
+    EXPECT_TRUE(one->GuardsIntact());
+  }
+  const bool layer = p.kind == Mean::kComputed;
+  return {y.values(),      layer ? mean.values() : std::vector<T>(), rstd.values(), to.values(),
+          dscale.values(), layer ? dbias.values() : std::vector<T>()};
+}
+
+template <typename T>
+Results<double> Expected(const Problem<T>& p) {
+  const int64_t count = p.rows * p.cols;
+  std::vector<double> x = ToDouble(p.x), dy = ToDouble(p.dy), scale = ToDouble(p.scale), bias = ToDouble(p.bias);
+  std::vector<double> y(count), mean(p.rows), rstd(p.rows), dx(count), dscale(p.cols), dbias(p.cols);
+  reference::Norm<double>(p.kind, p.rows, p.cols, x.data(), Pointer(scale), Pointer(bias), p.epsilon, y.data(),
+                          mean.data(), rstd.data());
+  reference::NormGradient<double>(p.kind, p.rows, p.cols, x.data(), Pointer(scale), mean.data(), rstd.data(), dy.data(),
+                                  dx.data(), dscale.data(), dbias.data());
+  if (p.kind == Mean::kZero) mean.clear(), dbias.clear();
+  return {y, mean, rstd, dx, dscale, dbias};
 }
 
 // All values are of order 1; the statistics are blocked sums, off by at most 40 u of the mean magnitude, and enter
 // each result a few times. The largest result bounds what the cancelling terms can be: 200 u of it.
 template <typename T>
-void CheckNorm(Mean kind) {
+void ExpectNearReference(const Problem<T>& p) {
   const double share = 200 * kRoundoff<T>;
-  for (const Sizes& s : AllSizes()) {
-    const int64_t count = s.rows * s.cols;
-    const std::vector<T> x = RandomValues<T>(count, "x", 1, 0.5), dy = RandomValues<T>(count, "dy");
-    const std::vector<T> scale = RandomValues<T>(s.cols, "scale", 0.3, 1), bias = RandomValues<T>(s.cols, "bias");
-    const auto wide_x = ToDouble(x), wide_dy = ToDouble(dy), wide_scale = ToDouble(scale), wide_bias = ToDouble(bias);
-    const bool layer = kind == Mean::kComputed;
-    for (const bool scaled : {true, false}) {
-      std::vector<double> y(count), mean(s.rows), rstd(s.rows), dx(count), dscale(s.cols), dbias(s.cols);
-      const double* bias_or_null = layer && scaled ? wide_bias.data() : nullptr;
-      reference::Norm(kind, s.rows, s.cols, wide_x.data(), scaled ? wide_scale.data() : nullptr, bias_or_null, 1e-3,
-                      y.data(), mean.data(), rstd.data());
-      reference::NormGradient(kind, s.rows, s.cols, wide_x.data(), scaled ? wide_scale.data() : nullptr, mean.data(),
-                              rstd.data(), wide_dy.data(), dx.data(), dscale.data(), dbias.data());
-      Guarded<T> in(x), in_dy(dy), in_scale(scale), in_bias(bias);
-      Guarded<T> out(count), out_mean(s.rows), out_rstd(s.rows), out_dx(count), out_dscale(s.cols), out_dbias(s.cols);
-      Guarded<T> workspace(NormWorkspace(s.rows, s.cols));
-      T* scale_or_null = scaled ? in_scale.data() : nullptr;
-      if (layer) {
-        LayerNorm(s.rows, s.cols, in.data(), scale_or_null, scaled ? in_bias.data() : nullptr, 1e-3, out.data(),
-                  out_mean.data(), out_rstd.data());
-        LayerNormGradient(s.rows, s.cols, in.data(), scale_or_null, out_mean.data(), out_rstd.data(), in_dy.data(),
-                          out_dx.data(), out_dscale.data(), out_dbias.data(), workspace.data());
-        ASSERT_TRUE(CloseToLargest(out_dbias.values(), dbias, share)) << s.rows << " × " << s.cols;
-        ASSERT_TRUE(AllClose(out_mean.values(), mean, {share, 0}));
-      } else {
-        RmsNorm(s.rows, s.cols, in.data(), scale_or_null, 1e-3, out.data(), out_rstd.data());
-        RmsNormGradient(s.rows, s.cols, in.data(), scale_or_null, out_rstd.data(), in_dy.data(), out_dx.data(),
-                        out_dscale.data(), workspace.data());
-      }
-      ASSERT_TRUE(CloseToLargest(out.values(), y, share)) << s.rows << " × " << s.cols;
-      // Deviations of a few columns may be small beside their mean: rstd magnifies their rounding.
-      const double magnified = share * std::max(1.0, *std::max_element(rstd.begin(), rstd.end()));
-      ASSERT_TRUE(AllClose(out_rstd.values(), rstd, {0, magnified})) << s.rows << " × " << s.cols;
-      ASSERT_TRUE(AllClose(out_dx.values(), dx, {8 * magnified * magnified / share, 0})) << s.rows << " × " << s.cols;
-      ASSERT_TRUE(CloseToLargest(out_dscale.values(), dscale, magnified)) << s.rows << " × " << s.cols;
-      ASSERT_TRUE(out.GuardsIntact() && out_dx.GuardsIntact() && out_dscale.GuardsIntact() &&
-                  out_dbias.GuardsIntact() && workspace.GuardsIntact() && out_rstd.GuardsIntact());
+  const Results<double> expected = Expected(p);
+  const Results<T> r = Compute(p);
+  SCOPED_TRACE(std::to_string(p.rows) + " × " + std::to_string(p.cols));
+  ASSERT_TRUE(CloseToLargest(r.y, expected.y, share));
+  ASSERT_TRUE(AllClose(r.mean, expected.mean, {share, 0}));
+  // Deviations of a few columns may be small beside their mean: rstd magnifies their rounding.
+  const double magnified = share * std::max(1.0, *std::max_element(expected.rstd.begin(), expected.rstd.end()));
+  ASSERT_TRUE(AllClose(r.rstd, expected.rstd, {0, magnified}));
+  ASSERT_TRUE(AllClose(r.dx, expected.dx, {8 * magnified * magnified / share, 0}));
+  ASSERT_TRUE(CloseToLargest(r.dscale, expected.dscale, magnified));
+  ASSERT_TRUE(CloseToLargest(r.dbias, expected.dbias, share));
+}
+
+// Several row tiles, several blocks of a sum, tiles of more rows than the smallest.
+TEST_P(NormTest, MatchesTheReference) {
+  std::vector<std::pair<int64_t, int64_t>> sizes = {{70, 130}, {2, 4100}, {2100, 3}};
+  for (int64_t n = 1; n <= kMaxLength; ++n) sizes.push_back({3, n});
+  for (const Mean kind : {Mean::kZero, Mean::kComputed}) {
+    for (const auto& [rows, cols] : sizes) {
+      const auto check = [&, rows = rows, cols = cols](auto zero) {
+        using T = decltype(zero);
+        Problem<T> p(kind, rows, cols);
+        ExpectNearReference(p);
+        p.scale = RandomValues<T>(cols, "scale", 0.3, 1);
+        if (kind == Mean::kComputed) p.bias = RandomValues<T>(cols, "bias");
+        ExpectNearReference(p);
+      };
+      check(0.0f);
+      check(0.0);
     }
-  }
-}
-
-TEST_P(NormTest, RmsNormMatchesTheReference) {
-  CheckNorm<float>(Mean::kZero);
-  CheckNorm<double>(Mean::kZero);
-}
-TEST_P(NormTest, LayerNormMatchesTheReference) {
-  CheckNorm<float>(Mean::kComputed);
-  CheckNorm<double>(Mean::kComputed);
-}
-
-TEST_P(NormTest, UnwantedGradientsMayBeNull) {
-  const std::vector<float> x = RandomValues<float>(40 * 9, "x"), dy = RandomValues<float>(40 * 9, "dy");
-  const std::vector<float> scale(9, 2.0f);
-  std::vector<float> y(360), mean(40), rstd(40), dx(360), alone(360), dscale(9), dbias(9), dscale_alone(9);
-  std::vector<float> workspace(NormWorkspace(40, 9));
-  LayerNorm<float>(40, 9, x.data(), scale.data(), nullptr, 1e-6, y.data(), mean.data(), rstd.data());
-  LayerNormGradient(40, 9, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), dx.data(), dscale.data(),
-                    dbias.data(), workspace.data());
-  LayerNormGradient<float>(40, 9, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), alone.data(), nullptr,
-                           nullptr, nullptr);
-  LayerNormGradient<float>(40, 9, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), nullptr,
-                           dscale_alone.data(), nullptr, workspace.data());
-  EXPECT_EQ(alone, dx);
-  EXPECT_EQ(dscale_alone, dscale);
-}
-
-TEST_P(NormTest, TheInputsGradientMayBeAddedToOthers) {
-  for (const int64_t cols : {1, 9, 37, 131}) {
-    const int64_t rows = 41;
-    const std::vector<float> x = RandomValues<float>(rows * cols, "x"), dy = RandomValues<float>(rows * cols, "dy");
-    const std::vector<float> before = RandomValues<float>(rows * cols, "before");
-    std::vector<float> y(x.size()), mean(rows), rstd(rows), dx(x.size()), dscale(cols),
-        workspace(NormWorkspace(rows, cols));
-    LayerNorm<float>(rows, cols, x.data(), nullptr, nullptr, 1e-3, y.data(), mean.data(), rstd.data());
-    const auto gradient = [&](AddsToInput adds, std::vector<float> sum) {
-      LayerNormGradient<float>(rows, cols, x.data(), nullptr, mean.data(), rstd.data(), dy.data(), sum.data(),
-                               dscale.data(), nullptr, workspace.data(), adds);
-      return sum;
-    };
-    std::vector<float> expected = gradient(AddsToInput::kNo, before);
-    for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
-    EXPECT_TRUE(SameBits(gradient(AddsToInput::kYes, before), expected)) << cols;
   }
 }
 
 // From rows that ε outweighs to rows whose squares, and at last whose sums, are beyond float: values and gradients as
 // in double. At 1e37 rstd is near the smallest normal number.
 TEST_P(NormTest, RowsOfAnyMagnitude) {
-  const int64_t rows = 3, cols = 37;
   const double share = 400 * kRoundoff<float>;
   for (const Mean kind : {Mean::kZero, Mean::kComputed}) {
     for (const double size : {1e-30, 1e-19, 1e-6, 1e3, 1e15, 1e18, 1e19, 1e20, 1e30, 1e37}) {
-      const std::vector<float> x = RandomValues<float>(rows * cols, "x", size, size / 2);
-      const std::vector<float> dy = RandomValues<float>(rows * cols, "dy");
-      const std::vector<double> wide_x = ToDouble(x), wide_dy = ToDouble(dy);
-      std::vector<double> y(rows * cols), mean(rows), rstd(rows), dx(rows * cols), dscale(cols), dbias(cols);
-      reference::Norm<double>(kind, rows, cols, wide_x.data(), nullptr, nullptr, 1e-6, y.data(), mean.data(),
-                              rstd.data());
-      reference::NormGradient<double>(kind, rows, cols, wide_x.data(), nullptr, mean.data(), rstd.data(),
-                                      wide_dy.data(), dx.data(), dscale.data(), dbias.data());
-      std::vector<float> out(rows * cols), out_mean(rows), out_rstd(rows), out_dx(rows * cols), out_dscale(cols);
-      std::vector<float> workspace(NormWorkspace(rows, cols));
-      if (kind == Mean::kComputed) {
-        LayerNorm<float>(rows, cols, x.data(), nullptr, nullptr, 1e-6, out.data(), out_mean.data(), out_rstd.data());
-        LayerNormGradient<float>(rows, cols, x.data(), nullptr, out_mean.data(), out_rstd.data(), dy.data(),
-                                 out_dx.data(), out_dscale.data(), nullptr, workspace.data());
-        EXPECT_TRUE(CloseToLargest(out_mean, mean, share)) << size;
-      } else {
-        RmsNorm<float>(rows, cols, x.data(), nullptr, 1e-6, out.data(), out_rstd.data());
-        RmsNormGradient<float>(rows, cols, x.data(), nullptr, out_rstd.data(), dy.data(), out_dx.data(),
-                               out_dscale.data(), workspace.data());
-      }
-      EXPECT_TRUE(CloseToLargest(out, y, share)) << size;
-      EXPECT_TRUE(CloseToLargest(out_rstd, rstd, share)) << size;
-      EXPECT_TRUE(CloseToLargest(out_dx, dx, share)) << size;
-      EXPECT_TRUE(CloseToLargest(out_dscale, dscale, share)) << size;
+      Problem<float> p(kind, 3, 37, size, size / 2);
+      p.epsilon = 1e-6;
+      const Results<double> expected = Expected(p);
+      const Results<float> r = Compute(p);
+      EXPECT_TRUE(CloseToLargest(r.y, expected.y, share)) << size;
+      EXPECT_TRUE(CloseToLargest(r.mean, expected.mean, share)) << size;
+      EXPECT_TRUE(CloseToLargest(r.rstd, expected.rstd, share)) << size;
+      EXPECT_TRUE(CloseToLargest(r.dx, expected.dx, share)) << size;
+      EXPECT_TRUE(CloseToLargest(r.dscale, expected.dscale, share)) << size;
     }
   }
 }
 
-TEST_P(NormTest, TheInputsGradientMayTakeTheOutputsPlace) {
-  for (const int64_t cols : {1, 9, 37}) {
-    const std::vector<float> x = RandomValues<float>(40 * cols, "x"), dy = RandomValues<float>(40 * cols, "dy");
-    std::vector<float> y(x.size()), mean(40), rstd(40), dx(x.size()), in_place = dy, dscale(cols), dbias(cols);
-    std::vector<float> dscale_in_place(cols), dbias_in_place(cols), workspace(NormWorkspace(40, cols));
-    LayerNorm<float>(40, cols, x.data(), nullptr, nullptr, 1e-3, y.data(), mean.data(), rstd.data());
-    LayerNormGradient<float>(40, cols, x.data(), nullptr, mean.data(), rstd.data(), dy.data(), dx.data(), dscale.data(),
-                             dbias.data(), workspace.data());
-    LayerNormGradient<float>(40, cols, x.data(), nullptr, mean.data(), rstd.data(), in_place.data(), in_place.data(),
-                             dscale_in_place.data(), dbias_in_place.data(), workspace.data());
-    EXPECT_EQ(in_place, dx) << cols;
-    EXPECT_EQ(dscale_in_place, dscale) << cols;
-    EXPECT_EQ(dbias_in_place, dbias) << cols;
+TEST_P(NormTest, UnwantedGradientsMayBeNull) {
+  Problem<float> p(Mean::kComputed, 40, 9);
+  p.scale.assign(9, 2.0f);
+  const Results<float> r = Compute(p);
+  std::vector<float> dx(360), dscale(9), workspace(NormWorkspace(40, 9));
+  LayerNormGradient<float>(40, 9, p.x.data(), p.scale.data(), r.mean.data(), r.rstd.data(), p.dy.data(), dx.data(),
+                           nullptr, nullptr, nullptr);
+  LayerNormGradient<float>(40, 9, p.x.data(), p.scale.data(), r.mean.data(), r.rstd.data(), p.dy.data(), nullptr,
+                           dscale.data(), nullptr, workspace.data());
+  EXPECT_EQ(dx, r.dx);
+  EXPECT_EQ(dscale, r.dscale);
+}
+
+TEST_P(NormTest, TheInputsGradientMayBeAddedToOthersOrTakeTheOutputsPlace) {
+  for (const Mean kind : {Mean::kZero, Mean::kComputed}) {
+    for (const int64_t cols : {1, 9, 37, 131}) {
+      const Problem<float> p(kind, 41, cols);
+      const std::vector<float> before = RandomValues<float>(41 * cols, "before");
+      const Results<float> alone = Compute(p), added = Compute(p, false, AddsToInput::kYes, before),
+                           in_place = Compute(p, true);
+      std::vector<float> sum = alone.dx;
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += before[i];
+      EXPECT_TRUE(SameBits(added.dx, sum)) << cols;
+      EXPECT_EQ(in_place.dx, alone.dx) << cols;
+      EXPECT_EQ(in_place.dscale, alone.dscale) << cols;
+      EXPECT_EQ(in_place.dbias, alone.dbias) << cols;
+    }
   }
 }
 
 TEST_P(NormTest, SameBitsOnAnyThreads) {
-  const int64_t rows = 300, cols = 101;
-  const std::vector<float> x = RandomValues<float>(rows * cols, "x"), dy = RandomValues<float>(rows * cols, "dy");
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<float> y(rows * cols), mean(rows), rstd(rows), dx(rows * cols), dscale(cols), dbias(cols);
-    std::vector<float> workspace(NormWorkspace(rows, cols));
-    LayerNorm<float>(rows, cols, x.data(), nullptr, nullptr, 1e-6, y.data(), mean.data(), rstd.data());
-    LayerNormGradient<float>(rows, cols, x.data(), nullptr, mean.data(), rstd.data(), dy.data(), dx.data(),
-                             dscale.data(), dbias.data(), workspace.data());
-    for (const auto* part : {&rstd, &dx, &dscale, &dbias}) y.insert(y.end(), part->begin(), part->end());
-    return y;
-  });
+  for (const Mean kind : {Mean::kZero, Mean::kComputed}) {
+    ExpectSameBitsOnAnyThreads([p = Problem<float>(kind, 300, 101)] {
+      Results<float> r = Compute(p);
+      for (const auto* part : {&r.rstd, &r.dx, &r.dscale, &r.dbias}) r.y.insert(r.y.end(), part->begin(), part->end());
+      return r.y;
+    });
+  }
 }
 
 }  // namespace norm_test

@@ -1,231 +1,156 @@
+// Products of matrices in float, double and bfloat16.
 #include "crosstalk/kernels/gemm/gemm.h"
 
-#include <cmath>
+#include <map>
+#include <vector>
 
 #include "crosstalk/kernels/gemm/openblas.h"
-#include "crosstalk/kernels/reference/elementwise.h"
-#include "crosstalk/runtime/check.h"
-#include "tests/support/fusing_targets.h"
-#include "tests/support/kernel_test.h"
+#include "tests/kernels/gemm/gemm_problem.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk::kernels {
 namespace gemm_test {
 
-CROSSTALK_KERNEL_TEST(GemmTest);
-
-struct Product {
-  int64_t m, n, k;
-};
-constexpr Transpose kBoth[] = {Transpose::kNo, Transpose::kYes};
-
-// Rows are 3, 5 and 2 elements apart beyond their length; C begins as NaN where beta is 0.
-template <typename T>
-void CheckProduct(const Product& s, Transpose ta, Transpose tb, T alpha, T beta) {
-  GemmArguments<T> g;
-  g.transpose_a = ta;
-  g.transpose_b = tb;
-  g.m = s.m;
-  g.n = s.n;
-  g.k = s.k;
-  g.alpha = alpha;
-  g.beta = beta;
-  g.a.stride = (ta == Transpose::kYes ? s.m : s.k) + 3;
-  g.b.stride = (tb == Transpose::kYes ? s.k : s.n) + 5;
-  g.ldc = s.n + 2;
-  const std::vector<T> a = RandomValues<T>((ta == Transpose::kYes ? s.k : s.m) * g.a.stride, "a");
-  const std::vector<T> b = RandomValues<T>((tb == Transpose::kYes ? s.n : s.k) * g.b.stride, "b");
-  std::vector<T> c = RandomValues<T>(s.m * g.ldc, "c");
-  const std::vector<T> before = c;
-  if (beta == T(0)) {
-    for (int64_t i = 0; i < s.m; ++i) std::fill_n(c.begin() + i * g.ldc, s.n, std::numeric_limits<T>::quiet_NaN());
-  }
-  const std::vector<double> wide_a = ToDouble(a), wide_b = ToDouble(b);
-  std::vector<double> expected = ToDouble(c);
-  GemmArguments<double> wide{
-      ta,   tb, s.m, s.n, s.k, alpha, {wide_a.data(), g.a.stride}, {wide_b.data(), g.b.stride}, beta, expected.data(),
-      g.ldc};
-  reference::Gemm(wide);
-  Guarded<T> in_a(a), in_b(b), out(c);
-  g.a = {in_a.data(), g.a.stride};
-  g.b = {in_b.data(), g.b.stride};
-  g.c = out.data();
-  Gemm(g);
-  // k products of numbers of size 1 in any order: the error is a sum of k roundings, of partial sums √k in size, at
-  // worst k u √k, typically u k; 4 u (k + 2) leaves room for that and none for a wrong term, which is of size 1.
-  const double bound =
-      4 * kRoundoff<T> * (static_cast<double>(s.k) + 2) * std::max(1.0, std::abs(static_cast<double>(alpha)));
-  ASSERT_TRUE(AllClose(out.values(), expected, {bound, 4 * kRoundoff<T>}))
-      << "m=" << s.m << " n=" << s.n << " k=" << s.k << " A " << int(ta) << " B " << int(tb) << " beta=" << beta;
-  ASSERT_TRUE(out.GuardsIntact());
-  const std::vector<T> after = out.values();
-  for (int64_t i = 0; i < s.m; ++i) {
-    for (int64_t j = s.n; j < g.ldc; ++j) ASSERT_EQ(after[i * g.ldc + j], before[i * g.ldc + j]) << "between rows";
-  }
-}
+// Odd lengths of every dimension, one pair and less, k = 0; the small and the tall-skinny products of attention heads;
+// few rows with long rows of B; several blocks of each of m, n and k, and a sliced k.
+const std::vector<Product> kShapes = {
+    {1, 1, 1},     {3, 5, 2},      {7, 1, 5},     {1, 7, 5},     {5, 7, 1},     {3, 4, 0},     {17, 19, 23},
+    {31, 33, 65},  {64, 64, 32},   {1, 300, 65},  {300, 1, 65},  {12, 700, 12}, {24, 513, 24}, {48, 300, 48},
+    {700, 12, 12}, {513, 24, 24},  {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13},  {49, 35, 521},
+    {61, 67, 39},  {50, 35, 1024}, {53, 37, 769}, {3, 267, 901}, {8, 131, 257}, {2, 150, 262}, {4, 131, 770},
+    {3, 4133, 53}, {1, 389, 131},  {5, 12, 8201}, {13, 33, 1536}};
+const std::vector<Product> kLargeShapes = {{223, 70, 1037}, {70, 4133, 21}, {300, 33, 513}, {13, 17, 30001}};
 
 template <typename T>
-void CheckShapes(const std::vector<Product>& shapes) {
-  for (const Product& s : shapes) {
-    for (const Transpose ta : kBoth) {
-      for (const Transpose tb : kBoth) {
-        CheckProduct<T>(s, ta, tb, T(1), T(0));
-        CheckProduct<T>(s, ta, tb, T(-0.5), T(1));
-      }
+void ExpectProduct(const GemmProblem<T>& p) {
+  SCOPED_TRACE(p.Describe());
+  const std::vector<double> expected = p.Expected();
+  std::map<std::string, std::vector<T>> first;
+  OnEveryTarget(p.g.precision, [&](const std::string& bits) {
+    const std::vector<T> c = p.Compute();
+    const auto& [place, is_first] = first.emplace(bits, c);
+    if (is_first) {
+      ASSERT_TRUE(AllClose(c, expected, p.Bound()));
+    } else {
+      ASSERT_TRUE(SameBits(c, place->second));
     }
-  }
+  });
 }
 
-// Vectors, odd sizes, k = 0, and the small and the tall-skinny products of attention heads.
-const std::vector<Product> kShapes = {{1, 1, 1},     {1, 7, 5},     {7, 1, 5},     {5, 7, 1},     {3, 4, 0},
-                                      {17, 19, 23},  {31, 33, 65},  {64, 64, 32},  {1, 300, 65},  {300, 1, 65},
-                                      {12, 700, 12}, {24, 513, 24}, {48, 300, 48}, {700, 12, 12}, {513, 24, 24},
-                                      {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13},  {49, 35, 521},
-                                      {61, 67, 39},  {50, 35, 1024}};
-
-TEST_P(GemmTest, EveryTransposeMatchesTheReferenceFloat) { CheckShapes<float>(kShapes); }
-TEST_P(GemmTest, EveryTransposeMatchesTheReferenceDouble) { CheckShapes<double>(kShapes); }
-// Several blocks of each of m, n and k, and sliced k.
-TEST(GemmLargeTest, SeveralTilesMatchTheReference) {
-  const std::vector<Product> shapes = {{223, 70, 1037}, {70, 4133, 21}, {3, 4133, 530}, {300, 33, 513},
-                                       {5, 12, 8200},   {53, 70, 1037}, {13, 17, 70001}};
-  CheckShapes<float>(shapes);
-  CheckShapes<double>(shapes);
+TEST(GemmTest, IsTheProductAndHasTheSameBitsWhereverMultiplyAddsAreFused) {
+  ForProblems(kShapes, [](const auto& p) { ExpectProduct(p); });
+}
+TEST(GemmTest, IsTheProductOfSeveralTiles) {
+  ForProblems(kLargeShapes,
+              [](const auto& p) { ASSERT_TRUE(AllClose(p.Compute(), p.Expected(), p.Bound())) << p.Describe(); });
 }
 
 // One block of k and several, panels of B whole and in part, products of nothing, sliced ones, batches.
-template <typename T>
-void CheckBias(const Product& s) {
-  const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
-  const std::vector<T> before = RandomValues<T>(s.m * s.n, "c"), bias = RandomValues<T>(s.n, "bias");
-  for (const T alpha : {T(0), T(0.7)}) {
-    for (const T beta : {T(0), T(0.3)}) {
-      for (const Transpose tb : kBoth) {
-        std::vector<T> c = before, expected = before;
-        Guarded<T> in_bias(bias);
-        GemmArguments<T> g{.transpose_b = tb, .m = s.m, .n = s.n, .k = s.k, .alpha = alpha, .beta = beta};
-        g.a = {a.data(), std::max<int64_t>(1, s.k)};
-        g.b = {b.data(), std::max<int64_t>(1, tb == Transpose::kYes ? s.k : s.n)};
-        g.ldc = s.n;
-        g.c = expected.data();
-        Gemm(g);
-        for (int64_t i = 0; i < s.m * s.n; ++i) expected[i] += bias[i % s.n];
-        g.bias = in_bias.data();
-        g.c = c.data();
-        Gemm(g);
-        ASSERT_TRUE(SameBits(c, expected)) << s.m << " " << s.n << " " << s.k << " alpha=" << alpha << " beta=" << beta;
-        c = before;
-        GemmBatched<T>(g, std::vector<int64_t>{0}, std::vector<int64_t>{0}, std::vector<int64_t>{0});
-        ASSERT_TRUE(SameBits(c, expected)) << "batched";
-      }
-    }
-  }
-}
-
-TEST_P(GemmTest, ABiasHasTheBitsOfAnAdditionBehindTheProduct) {
-  for (const Product& s : kShapes) CheckBias<float>(s);
-  for (const Product& s : {Product{60, 4133, 21}, Product{5, 12, 8200}, Product{70, 40, 1600}}) {
-    CheckBias<float>(s);
-    CheckBias<double>(s);
-  }
+TEST(GemmTest, ABiasHasTheBitsOfAnAdditionAfterTheProduct) {
+  ForProblems({{5, 7, 0}, {3, 4, 1}, {12, 67, 9}, {61, 67, 39}, {61, 37, 1539}, {3, 5, 8203}, {60, 4133, 21}},
+              [](auto p) {
+                OnEveryTarget(p.g.precision, [&](const std::string&) {
+                  auto expected = p.Compute();
+                  p.bias = decltype(p.a)(p.b.begin(), p.b.begin() + std::min(p.g.n, std::ssize(p.b)));
+                  p.bias.resize(p.g.n, -3);
+                  for (int64_t i = 0; i < std::ssize(expected); ++i) {
+                    if (i % p.g.ldc < p.g.n) expected[i] += p.bias[i % p.g.ldc];
+                  }
+                  ASSERT_TRUE(SameBits(p.Compute(), expected)) << p.Describe();
+                  auto g = p.g;
+                  auto batched = p.c;
+                  g.a = {p.a.data(), g.a.stride}, g.b = {p.b.data(), g.b.stride};
+                  g.c = batched.data(), g.bias = p.bias.data();
+                  const std::vector<int64_t> once = {0};
+                  GemmBatched(g, once, once, once);
+                  ASSERT_TRUE(SameBits(batched, expected)) << "batched, " << p.Describe();
+                  p.bias.clear();
+                });
+              });
 }
 
 // Decoding a token gives the bits that it has among many: few rows are a kernel of their own.
-template <typename T>
-void CheckFewRows(int64_t n, int64_t k) {
-  constexpr int64_t kMany = 60;
-  const std::vector<T> a = RandomValues<T>(kMany * k, "a"), b = RandomValues<T>(k * n, "b");
-  const std::vector<T> before = RandomValues<T>(kMany * n, "c"), bias = RandomValues<T>(n, "bias");
-  for (const Transpose ta : kBoth) {
-    for (const Transpose tb : kBoth) {
-      const T beta = ta == tb ? T(0) : T(0.3);
-      GemmArguments<T> g{
-          .transpose_a = ta, .transpose_b = tb, .m = kMany, .n = n, .k = k, .alpha = T(0.7), .beta = beta};
-      g.a = {a.data(), ta == Transpose::kYes ? kMany : k};
-      g.b = {b.data(), tb == Transpose::kYes ? k : n};
-      g.ldc = n;
-      g.bias = ta == Transpose::kNo ? bias.data() : nullptr;
-      std::vector<T> many = before;
-      g.c = many.data();
-      Gemm(g);
-      for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9}) {
-        g.m = m;
-        Guarded<T> c(std::vector<T>(before.begin(), before.begin() + m * n));
-        g.c = c.data();
+TEST(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
+  ForProblems({{128, 128, 128}, {99, 131, 135}, {60, 83, 1100}, {60, 331, 1601}, {150, 261, 135}}, [](const auto& p) {
+    OnEveryTarget(p.g.precision, [&](const std::string&) {
+      const auto whole = p.Compute();
+      for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1},
+                                        {0, 2},
+                                        {0, 3},
+                                        {5, 4},
+                                        {37, 1},
+                                        {37, 5},
+                                        {37, 7},
+                                        {37, 8},
+                                        {37, 9},
+                                        {37, 13},
+                                        {9, 48},
+                                        {9, 49},
+                                        {50, 100}}) {
+        if (first + rows > p.g.m) continue;
+        const auto expected = std::vector(whole.begin() + first * p.g.ldc, whole.begin() + (first + rows) * p.g.ldc);
+        ASSERT_TRUE(SameBits(p.Compute(first, rows), expected)) << rows << " rows, " << p.Describe();
+      }
+    });
+  });
+}
+
+CROSSTALK_KERNEL_TEST(GemmThreadsTest);
+
+// Gradients of weights (A transposed): a part of k for each thread, within a block of k, of one and across several.
+TEST_P(GemmThreadsTest, SameBitsOnAnyThreads) {
+  ForProblems({{600, 70, 51},
+               {40, 1500, 31},
+               {12, 9000, 13},
+               {9000, 24, 24},
+               {24, 24, 9001},
+               {61, 515, 771},
+               {201, 299, 401},
+               {61, 37, 523},
+               {131, 35, 1031},
+               {59, 149, 1057}},
+              [](auto p) {
+                if (p.g.transpose_b == Transpose::kYes) return;
+                p.bias.assign(p.g.n, 1.1f);
+                SCOPED_TRACE(p.Describe());
+                ExpectSameBitsOnAnyThreads([&] { return p.Compute(); });
+              });
+}
+
+TEST(GemmBatchedTest, EqualsSingleProducts) {
+  constexpr int64_t kBatch = 9;
+  ForProblems({{5, 6, 7}, {13, 11, 27}, {12, 100, 12}, {100, 24, 24}, {12, 12, 200}}, [](auto p) {
+    using T = typename decltype(p.a)::value_type;
+    OnEveryTarget(p.g.precision, [&](const std::string&) {
+      GemmArguments<T> g = p.g;
+      const int64_t size_a = std::ssize(p.a), size_c = std::ssize(p.c);
+      const std::vector<T> a = RandomValues<T>(kBatch * size_a, "a"), before = RandomValues<T>(kBatch * size_c, "c");
+      std::vector<T> c = before, alone = before;
+      std::vector<int64_t> offsets_a, offsets_b(kBatch, 0), offsets_c;  // B is shared
+      for (int64_t i = 0; i < kBatch; ++i) {
+        offsets_a.push_back((kBatch - 1 - i) * size_a);  // in another order
+        offsets_c.push_back(i * size_c);
+      }
+      g.a = {a.data(), g.a.stride}, g.b = {p.b.data(), g.b.stride}, g.c = c.data();
+      GemmBatched<T>(g, offsets_a, offsets_b, offsets_c);
+      for (int64_t i = 0; i < kBatch; ++i) {
+        g.a = Operand<T>(a.data(), g.a.stride) + offsets_a[i], g.c = alone.data() + offsets_c[i];
         Gemm(g);
-        ASSERT_TRUE(
-            SameBits(std::vector<T>(c.data(), c.data() + m * n), std::vector<T>(many.begin(), many.begin() + m * n)))
-            << "m=" << m << " n=" << n << " k=" << k;
       }
-    }
-  }
-}
-
-TEST_P(GemmTest, ARowHasTheSameBitsAmongFewAndMany) {
-  for (const auto& [n, k] : {std::pair{128, 128}, {131, 135}, {700, 1601}}) {
-    CheckFewRows<float>(n, k);
-    CheckFewRows<double>(n, k);
-  }
-}
-
-// Decoding one query gives the bits that it has among many.
-TEST_P(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
-  const Product all{150, 83, 1100};
-  const std::vector<float> a = RandomValues<float>(all.m * all.k, "a");
-  for (const Transpose tb : kBoth) {
-    const std::vector<float> b = RandomValues<float>(all.k * all.n, "b");
-    const auto product = [&](int64_t first, int64_t rows) {
-      std::vector<float> c(rows * all.n);
-      GemmArguments<float> g;
-      g.transpose_b = tb;
-      g.m = rows, g.n = all.n, g.k = all.k, g.a.stride = all.k, g.b.stride = tb == Transpose::kYes ? all.k : all.n;
-      g.ldc = all.n;
-      g.a = {a.data() + first * all.k, g.a.stride}, g.b = {b.data(), g.b.stride}, g.c = c.data();
-      Gemm(g);
-      return c;
-    };
-    const std::vector<float> whole = product(0, all.m);
-    for (const int64_t rows : {1, 2, 7, 13, 48, 49, 100}) {
-      const int64_t first = 37;
-      const std::vector<float> expected(whole.begin() + first * all.n, whole.begin() + (first + rows) * all.n);
-      EXPECT_TRUE(SameBits(product(first, rows), expected)) << rows << " rows";
-    }
-  }
-}
-
-// Few rows and many, one block of k (at most 768) and two, panels of B whole and in part, a small result of a long sum.
-template <typename T>
-void ExpectSameProductsOnFusingTargets() {
-  for (const Product& s : {Product{1, 1, 1}, Product{3, 5, 7}, Product{13, 33, 1536}, Product{48, 67, 20},
-                           Product{61, 37, 769}, Product{150, 600, 70}, Product{5, 7, 8200}, Product{3, 131, 903}}) {
-    for (const Transpose ta : kBoth) {
-      for (const Transpose tb : kBoth) {
-        const auto product = [&] {
-          const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
-          std::vector<T> c = RandomValues<T>(s.m * s.n, "c");
-          Gemm<T>({ta,
-                   tb,
-                   s.m,
-                   s.n,
-                   s.k,
-                   T(0.7),
-                   {a.data(), ta == Transpose::kYes ? s.m : s.k},
-                   {b.data(), tb == Transpose::kYes ? s.k : s.n},
-                   T(0.3),
-                   c.data(),
-                   s.n});
-          return c;
-        };
-        ExpectSameBitsOnFusingTargets(product,
-                                      StrCat("m=", s.m, " n=", s.n, " k=", s.k, " A ", int(ta), " B ", int(tb)));
+      ASSERT_TRUE(SameBits(c, alone)) << p.Describe();  // in a batch or alone, the same tiles
+      if constexpr (std::is_same_v<T, float>) {
+        if (g.precision != Precision::kBFloat16) return;
+        const std::vector<uint16_t> halves = Halves(a);
+        c = before;
+        g.a = {halves.data(), g.a.stride}, g.c = c.data();
+        GemmBatched<T>(g, offsets_a, offsets_b, offsets_c);
+        ASSERT_TRUE(SameBits(c, alone)) << "of rounded operands, " << p.Describe();
       }
-    }
-  }
+    });
+  });
 }
 
-TEST(GemmTargetsTest, SameBitsWhereverMultiplyAddsAreFusedFloat) { ExpectSameProductsOnFusingTargets<float>(); }
-TEST(GemmTargetsTest, SameBitsWhereverMultiplyAddsAreFusedDouble) { ExpectSameProductsOnFusingTargets<double>(); }
-
-TEST(GemmLargeTest, EmptyProductsDoNothing) {
+TEST(GemmArgumentsTest, EmptyProductsDoNothing) {
   float c = 5;
   GemmArguments<float> g;
   g.m = 0, g.n = 3, g.k = 2, g.a.stride = 2, g.b.stride = 3, g.ldc = 3, g.c = &c;
@@ -234,114 +159,34 @@ TEST(GemmLargeTest, EmptyProductsDoNothing) {
   EXPECT_EQ(c, 5);
 }
 
-TEST(GemmLargeTest, RowsShorterThanTheirLengthAreRejected) {
-  GemmArguments<float> g;
-  g.m = 2, g.n = 3, g.k = 4, g.a.stride = 3, g.b.stride = 3, g.ldc = 3;
-  EXPECT_THROW(Gemm(g), Error);
-  g.a.stride = 4, g.ldc = 2;
-  EXPECT_THROW(Gemm(g), Error);
+TEST(GemmArgumentsTest, WhatDoesNotFitIsRefused) {
+  const std::vector<uint16_t> halves(16);
+  std::vector<float> x(16);
+  const auto product = [&](Operand<float> a, int64_t b_stride, int64_t ldc) {
+    GemmArguments<float> g{.m = 2, .n = 3, .k = 4};
+    g.a = a, g.b = {x.data(), b_stride}, g.c = x.data(), g.ldc = ldc;
+    return [g] { Gemm(g); };
+  };
+  testing::ExpectRefused({{"rows of A shorter than their length", product({x.data(), 3}, 3, 3), {}},
+                          {"rows of B shorter than their length", product({x.data(), 4}, 2, 3), {}},
+                          {"rows of C shorter than their length", product({x.data(), 4}, 3, 2), {}},
+                          {"operands that another precision has rounded", product({halves.data(), 4}, 3, 3), {}}});
 }
 
-TEST_P(GemmTest, BatchesEqualSingleProducts) {
-  for (const Product& s : {Product{5, 6, 7}, Product{12, 100, 12}, Product{100, 24, 24}, Product{12, 12, 200}}) {
-    const int64_t batch = 9;
-    const std::vector<float> a = RandomValues<float>(batch * s.m * s.k, "a"), b = RandomValues<float>(s.k * s.n, "b");
-    std::vector<float> c(batch * s.m * s.n), alone(c.size());
-    std::vector<int64_t> offsets_a, offsets_b, offsets_c;
-    for (int64_t i = 0; i < batch; ++i) {
-      offsets_a.push_back((batch - 1 - i) * s.m * s.k);  // in another order; B is shared
-      offsets_b.push_back(0);
-      offsets_c.push_back(i * s.m * s.n);
-    }
-    GemmArguments<float> g;
-    g.m = s.m, g.n = s.n, g.k = s.k, g.ldc = s.n;
-    g.a = {a.data(), s.k}, g.b = {b.data(), s.n}, g.c = c.data();
-    GemmBatched<float>(g, offsets_a, offsets_b, offsets_c);
-    for (int64_t i = 0; i < batch; ++i) {
-      GemmArguments<float> single = g;
-      single.a = g.a + offsets_a[i];
-      single.c = alone.data() + offsets_c[i];
-      Gemm(single);
-    }
-    // Whether in a batch or alone, the same tiles.
-    EXPECT_TRUE(SameBits(c, alone)) << s.m << " " << s.n << " " << s.k;
-  }
-}
-
-template <typename T>
-void CheckBitsOnAnyThreads(const Product& s, Transpose ta = Transpose::kNo) {
-  const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
-  const std::vector<T> before = RandomValues<T>(s.m * s.n, "c"), bias = RandomValues<T>(s.n, "bias");
-  for (const T beta : {T(0), T(0.3)}) {
-    ExpectSameBitsOnAnyThreads([&] {
-      std::vector<T> c = before;
-      GemmArguments<T> g{.transpose_a = ta, .m = s.m, .n = s.n, .k = s.k, .alpha = T(0.7), .beta = beta};
-      g.a = {a.data(), ta == Transpose::kYes ? s.m : s.k}, g.b = {b.data(), s.n};
-      g.c = c.data(), g.ldc = s.n, g.bias = bias.data();
-      Gemm(g);
-      return c;
-    });
-  }
-}
-
-TEST_P(GemmTest, SameBitsOnAnyThreads) {
-  for (const Product& s : {Product{600, 70, 50}, Product{40, 3000, 30}, Product{12, 20000, 12}, Product{20000, 24, 24},
-                           Product{24, 24, 20000}, Product{48, 12, 9000}, Product{61, 515, 770}, Product{515, 61, 770},
-                           Product{523, 541, 800}}) {
-    CheckBitsOnAnyThreads<float>(s);
-    CheckBitsOnAnyThreads<double>(s);
-  }
-  // Gradients of weights: a part of k for each thread, within a block of k, of one and across several.
-  for (const Product& s :
-       {Product{61, 37, 523}, Product{131, 35, 1031}, Product{59, 149, 2057}, Product{14, 515, 785}}) {
-    CheckBitsOnAnyThreads<float>(s, Transpose::kYes);
-    CheckBitsOnAnyThreads<double>(s, Transpose::kYes);
-  }
-}
-
-// Beside the plain loops, an implementation that others use.
-template <typename T>
-void CheckAgainstOpenBlas(const Product& s, Transpose ta, Transpose tb) {
-  GemmArguments<T> g;
-  g.transpose_a = ta, g.transpose_b = tb;
-  g.m = s.m, g.n = s.n, g.k = s.k;
-  g.a.stride = ta == Transpose::kYes ? s.m : s.k, g.b.stride = tb == Transpose::kYes ? s.k : s.n, g.ldc = s.n;
-  const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
-  std::vector<T> ours(s.m * s.n), theirs(s.m * s.n);
-  g.a = {a.data(), g.a.stride}, g.b = {b.data(), g.b.stride}, g.c = ours.data();
-  Gemm(g);
-  g.c = theirs.data();
-  OpenBlasGemm(g);
-  // Twice the bound of CheckProduct: both are off.
-  const double bound = 8 * kRoundoff<T> * (static_cast<double>(s.k) + 2);
-  EXPECT_TRUE(AllClose(ours, ToDouble(theirs), {bound, 0})) << s.m << " " << s.n << " " << s.k;
-}
-
-TEST_P(GemmTest, EqualsOpenBlas) {
+// An implementation that others use, beside the plain loops. Twice the bound: both are off.
+TEST(GemmOpenBlasTest, EqualsOpenBlas) {
   if (!GetOpenBlas().unavailable.empty()) GTEST_SKIP() << GetOpenBlas().unavailable;
-  for (const Product& s : {Product{5, 3, 1}, Product{17, 33, 19}, Product{67, 130, 800}, Product{300, 70, 31}}) {
-    for (const Transpose ta : kBoth) {
-      for (const Transpose tb : kBoth) {
-        CheckAgainstOpenBlas<float>(s, ta, tb);
-        CheckAgainstOpenBlas<double>(s, ta, tb);
-      }
-    }
-  }
+  ForProblems({{5, 3, 1}, {17, 33, 19}, {67, 130, 800}, {300, 70, 31}}, [](auto p) {
+    if (p.g.precision == Precision::kBFloat16) return;
+    auto g = p.g;
+    auto theirs = p.c;
+    g.a = {p.a.data(), g.a.stride}, g.b = {p.b.data(), g.b.stride}, g.c = theirs.data();
+    OpenBlasGemm(g);
+    EXPECT_TRUE(AllClose(p.Compute(), ToDouble(theirs), {2 * p.Bound().absolute, 0})) << p.Describe();
+  });
 }
 
 CROSSTALK_KERNEL_TEST(InterleavedGemmTest);
-
-// Numbers in [-1, 1) without a visible pattern, cheap to make: the tests need millions.
-template <typename T>
-std::vector<T> Values(int64_t count, uint32_t seed) {
-  std::vector<T> values(static_cast<size_t>(count));
-  uint32_t state = seed;
-  for (T& value : values) {
-    state = state * 1664525u + 1013904223u;
-    value = static_cast<T>(static_cast<double>(state >> 8) / 0x1p23 - 1);
-  }
-  return values;
-}
 
 struct Sizes {
   int64_t rows, columns, inner, lanes;
@@ -349,73 +194,67 @@ struct Sizes {
 
 // Two products, one after the other; a[i, k, r, l], b[i, j, k, l], c[i, j, r, l]: no order is the natural one.
 template <typename T>
-std::vector<T> Products(const Sizes& s, bool* guards_intact = nullptr) {
-  const int64_t size_a = s.rows * s.inner * s.lanes, size_b = s.inner * s.columns * s.lanes;
-  const int64_t size_c = s.rows * s.columns * s.lanes;
-  Guarded<T> a(Values<T>(2 * size_a, 1)), b(Values<T>(2 * size_b, 2)), c(2 * size_c);
-  InterleavedGemmArguments<T> g;
-  g.rows = s.rows, g.columns = s.columns, g.inner = s.inner, g.lanes = s.lanes;
-  g.a = a.data(), g.a_inner = s.rows * s.lanes, g.a_row = s.lanes;
-  g.b = b.data(), g.b_column = s.inner * s.lanes, g.b_inner = s.lanes;
-  g.c = c.data(), g.c_column = s.rows * s.lanes, g.c_row = s.lanes;
-  const int64_t offsets_a[] = {0, size_a}, offsets_b[] = {0, size_b}, offsets_c[] = {0, size_c};
-  InterleavedGemmBatched<T>(g, offsets_a, offsets_b, offsets_c);
-  if (guards_intact != nullptr) *guards_intact = c.GuardsIntact();
-  return c.values();
-}
+struct InterleavedProblem {
+  explicit InterleavedProblem(const Sizes& sizes)
+      : s(sizes),
+        a(RandomValues<T>(2 * s.rows * s.inner * s.lanes, "a")),
+        b(RandomValues<T>(2 * s.inner * s.columns * s.lanes, "b")) {}
 
-template <typename T>
-void ExpectEqualsLoops(const Sizes& s) {
-  bool guards_intact = false;
-  const std::vector<T> c = Products<T>(s, &guards_intact);
-  EXPECT_TRUE(guards_intact);
-  const std::vector<T> a = Values<T>(2 * s.rows * s.inner * s.lanes, 1);
-  const std::vector<T> b = Values<T>(2 * s.inner * s.columns * s.lanes, 2);
-  std::vector<double> expected;
-  for (int64_t i = 0; i < 2; ++i) {
-    for (int64_t j = 0; j < s.columns; ++j) {
-      for (int64_t r = 0; r < s.rows; ++r) {
-        for (int64_t l = 0; l < s.lanes; ++l) {
-          double sum = 0;
-          for (int64_t k = 0; k < s.inner; ++k) {
-            sum += static_cast<double>(a[((i * s.inner + k) * s.rows + r) * s.lanes + l]) *
-                   static_cast<double>(b[((i * s.columns + j) * s.inner + k) * s.lanes + l]);
-          }
-          expected.push_back(sum);
-        }
+  std::vector<T> Compute() const {
+    const int64_t size_a = std::ssize(a) / 2, size_b = std::ssize(b) / 2, size_c = s.rows * s.columns * s.lanes;
+    Guarded<T> in_a(a), in_b(b), c(2 * size_c);
+    InterleavedGemmArguments<T> g;
+    g.rows = s.rows, g.columns = s.columns, g.inner = s.inner, g.lanes = s.lanes;
+    g.a = in_a.data(), g.a_inner = s.rows * s.lanes, g.a_row = s.lanes;
+    g.b = in_b.data(), g.b_column = s.inner * s.lanes, g.b_inner = s.lanes;
+    g.c = c.data(), g.c_column = s.rows * s.lanes, g.c_row = s.lanes;
+    const int64_t offsets_a[] = {0, size_a}, offsets_b[] = {0, size_b}, offsets_c[] = {0, size_c};
+    InterleavedGemmBatched<T>(g, offsets_a, offsets_b, offsets_c);
+    EXPECT_TRUE(c.GuardsIntact());
+    return c.values();
+  }
+  std::vector<double> Expected() const {
+    std::vector<double> c;
+    for (int64_t at = 0; at < 2 * s.columns * s.rows * s.lanes; ++at) {
+      const int64_t l = at % s.lanes, r = at / s.lanes % s.rows, j = at / (s.lanes * s.rows);  // j of both products
+      double sum = 0;
+      for (int64_t k = 0; k < s.inner; ++k) {
+        sum += static_cast<double>(a[((j / s.columns * s.inner + k) * s.rows + r) * s.lanes + l]) *
+               static_cast<double>(b[(j * s.inner + k) * s.lanes + l]);
       }
+      c.push_back(sum);
     }
+    return c;
   }
-  // `inner` roundings of sums that grow to about √inner times a product; the largest result is about that size.
-  const double share = static_cast<double>(s.inner + 2) * kRoundoff<T>;
-  EXPECT_TRUE(CloseToLargest(c, expected, share))
-      << s.rows << " rows, " << s.columns << " columns, " << s.inner << " inner, " << s.lanes << " lanes";
-}
 
-TEST_P(InterleavedGemmTest, EqualsLoopsForEveryNumberOfLanes) {
-  for (int64_t lanes = 1; lanes <= kMaxLength; ++lanes) {
-    ExpectEqualsLoops<float>({5, 4, 3, lanes});
-    ExpectEqualsLoops<double>({5, 4, 3, lanes});
-  }
-}
+  Sizes s;
+  std::vector<T> a, b;
+};
 
-TEST_P(InterleavedGemmTest, EqualsLoopsAroundEveryBlockSize) {
-  for (const Sizes& s : {Sizes{1, 1, 1, 65}, Sizes{3, 2, 31, 7}, Sizes{4, 3, 32, 64}, Sizes{7, 5, 33, 66},
-                         Sizes{65, 7, 2, 5}, Sizes{67, 1, 70, 3}, Sizes{12, 12, 12, 130}}) {
-    ExpectEqualsLoops<float>(s);
-    ExpectEqualsLoops<double>(s);
-  }
-}
-
-TEST(InterleavedGemmTargetsTest, SameBitsWhereverMultiplyAddsAreFused) {
-  for (const Sizes& s : {Sizes{3, 2, 31, 7}, Sizes{5, 4, 18, 67}, Sizes{67, 13, 5, 33}}) {
-    ExpectSameBitsOnFusingTargets([&] { return Products<float>(s); }, "float");
-    ExpectSameBitsOnFusingTargets([&] { return Products<double>(s); }, "double");
+// `inner` roundings of sums that grow to about √inner times a product; the largest result is about that size.
+TEST_P(InterleavedGemmTest, EqualsLoopsForEveryNumberOfLanesAndAroundEveryBlockSize) {
+  const auto expect = [](const auto& p) {
+    const double roundoff = sizeof(p.a[0]) == 4 ? kRoundoff<float> : kRoundoff<double>;
+    EXPECT_TRUE(CloseToLargest(p.Compute(), p.Expected(), static_cast<double>(p.s.inner + 2) * roundoff))
+        << p.s.rows << " rows, " << p.s.columns << " columns, " << p.s.inner << " inner, " << p.s.lanes << " lanes";
+  };
+  std::vector<Sizes> all = {{1, 1, 1, 65}, {3, 2, 31, 7},  {4, 3, 32, 64},    {7, 5, 33, 66},
+                            {65, 7, 2, 5}, {67, 1, 70, 3}, {12, 12, 12, 130}, {67, 13, 5, 33}};
+  for (int64_t lanes = 1; lanes <= kMaxLength; ++lanes) all.push_back({5, 4, 3, lanes});
+  for (const Sizes& s : all) {
+    expect(InterleavedProblem<float>(s));
+    expect(InterleavedProblem<double>(s));
   }
 }
 
-TEST_P(InterleavedGemmTest, BitsDoNotDependOnThreads) {
-  ExpectSameBitsOnAnyThreads([] { return Products<float>({70, 5, 33, 67}); });
+TEST(InterleavedGemmBitsTest, AreTheSameWhereverMultiplyAddsAreFusedAndOnAnyThreads) {
+  for (const Sizes& s : {Sizes{3, 2, 31, 7}, Sizes{5, 4, 18, 67}, Sizes{67, 13, 5, 33}, Sizes{70, 5, 33, 67}}) {
+    const InterleavedProblem<float> in_float(s);
+    const InterleavedProblem<double> in_double(s);
+    ExpectSameBitsOnFusingTargets([&] { return in_float.Compute(); }, "float");
+    ExpectSameBitsOnFusingTargets([&] { return in_double.Compute(); }, "double");
+    ExpectSameBitsOnAnyThreads([&] { return in_float.Compute(); });
+  }
 }
 
 }  // namespace gemm_test
