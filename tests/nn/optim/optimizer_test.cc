@@ -18,46 +18,81 @@
 namespace crosstalk {
 namespace optimizer_test {
 
+struct Rates {
+  const char* name;
+  ScheduleConfig config;
+  std::vector<std::pair<int64_t, double>> rates;  // by step
+};
+using enum ScheduleKind;
+
 // Values worked out by hand; every one is a few roundings from exact.
-constexpr double kTolerance = 1e-15;
-
-TEST(ScheduleTest, InverseSquareRootIsFlatThenFallsThenDecaysOverTheLastTenth) {
-  const ScheduleConfig config = {.kind = ScheduleKind::kInverseSquareRoot,
-                                 .scale = 1.0,
-                                 .warmup_steps = 10000,
-                                 .total_steps = 524288,
-                                 .decay_fraction = 0.1};
-  EXPECT_NEAR(LearningRate(config, 0), 0.01, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 10000), 0.01, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 40000), 0.005, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 250000), 0.002, kTolerance);
-  // 0.9 · 524288 = 471859.2: the first step of the decay is 471860, at (524288 - 471860) / 52428.8.
-  EXPECT_NEAR(LearningRate(config, 471859), 1 / std::sqrt(471859.0), kTolerance);
-  EXPECT_NEAR(LearningRate(config, 471860), 52428 / 52428.8 / std::sqrt(471860.0), kTolerance);
-  EXPECT_NEAR(LearningRate(config, 524287), 1 / 52428.8 / std::sqrt(524287.0), kTolerance);
+TEST(ScheduleTest, RatesAreThoseOfItsDefinition) {
+  const ScheduleConfig root = {
+      .kind = kInverseSquareRoot, .warmup_steps = 10000, .total_steps = 524288, .decay_fraction = 0.1};
+  const ScheduleConfig polynomial = {
+      .kind = kPolynomial, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .final_rate = 0.1, .power = 2};
+  const auto with_power = [&](double power) {
+    ScheduleConfig config = polynomial;
+    config.power = power;
+    return config;
+  };
+  const Rates kCases[] = {
+      // 0.9 · 524288 = 471859.2: the first step of the decay is 471860, at (524288 - 471860) / 52428.8.
+      {"the inverse square root is flat, then falls, then decays over the last tenth",
+       root,
+       {{0, 0.01},
+        {10000, 0.01},
+        {40000, 0.005},
+        {250000, 0.002},
+        {471859, 1 / std::sqrt(471859.0)},
+        {471860, 52428 / 52428.8 / std::sqrt(471860.0)},
+        {524287, 1 / 52428.8 / std::sqrt(524287.0)}}},
+      {"without a total there is no decay",
+       {.scale = 2.0, .warmup_steps = 100, .total_steps = 0},
+       {{99, 0.2}, {1000000, 0.002}}},
+      {"a decay fraction of 0 means none",
+       {.warmup_steps = 4, .total_steps = 100, .decay_fraction = 0},
+       {{99, 1 / std::sqrt(99.0)}}},
+      {"a warm-up of 0 starts at the scale", {.warmup_steps = 0}, {{0, 1}, {1, 1}, {4, 0.5}}},
+      {"constant is constant",
+       {.kind = kConstant, .scale = 1e-3, .total_steps = 10},
+       {{0, 1e-3}, {5, 1e-3}, {9, 1e-3}, {100, 1e-3}}},
+      {"linear rises, then falls to one step above zero",
+       {.kind = kLinear, .scale = 0.5, .warmup_steps = 4, .total_steps = 12, .decay_fraction = 0},
+       {{0, 0.125}, {3, 0.5}, {4, 0.5}, {8, 0.25}, {11, 0.0625}, {1000, 0.0625}}},
+      // The values of google-research/bert's optimization.py: polynomial decay of power 1 from step 0, and s / warm-up
+      // before.
+      {"BERT's linear decay counts from step 0",
+       {.kind = kLinearBert, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .decay_fraction = 0},
+       {{0, 0}, {3, 0.375}, {4, 0.375}, {8, 0.25}, {15, 0.03125}}},
+      // A quarter of the way: cos(π/4); two thirds: cos(2π/3) = -1/2.
+      {"the cosine falls in half a wave to the final rate",
+       {.kind = kCosine, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .final_rate = 0.1},
+       {{0, 0.125},
+        {3, 0.5},
+        {4, 0.5},
+        {7, 0.3 + 0.2 * std::sqrt(0.5)},
+        {10, 0.3},
+        {12, 0.2},
+        {15, 0.3 - 0.2 * std::cos(std::acos(-1.0) / 12)}}},
+      {"a polynomial falls by its power to the final rate",
+       polynomial,
+       {{0, 0.125},
+        {3, 0.5},
+        {4, 0.5},
+        {7, 0.1 + 0.4 * 0.5625},
+        {10, 0.2},
+        {15, 0.1 + 0.4 / 144},
+        {99, 0.1 + 0.4 / 144}}},
+      {"by its root", with_power(0.5), {{13, 0.3}}},
+      {"of power 1 it is linear", with_power(1), {{7, 0.1 + 0.4 * 0.75}, {10, 0.3}, {15, 0.1 + 0.4 / 12}}}};
+  for (const Rates& one : kCases) {
+    for (const auto& [step, rate] : one.rates) EXPECT_NEAR(LearningRate(one.config, step), rate, 1e-15) << one.name;
+  }
 }
 
-TEST(ScheduleTest, WithoutATotalThereIsNoDecay) {
-  const ScheduleConfig config = {.scale = 2.0, .warmup_steps = 100, .total_steps = 0};
-  EXPECT_NEAR(LearningRate(config, 99), 0.2, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 1000000), 0.002, kTolerance);
-}
-
-TEST(ScheduleTest, DecayFractionZeroMeansNone) {
-  const ScheduleConfig config = {.warmup_steps = 4, .total_steps = 100, .decay_fraction = 0};
-  EXPECT_NEAR(LearningRate(config, 99), 1 / std::sqrt(99.0), kTolerance);
-}
-
-TEST(ScheduleTest, WarmupZeroStartsAtScale) {
-  const ScheduleConfig config = {.warmup_steps = 0};
-  EXPECT_EQ(LearningRate(config, 0), 1.0);
-  EXPECT_EQ(LearningRate(config, 1), 1.0);
-  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
-}
-
-TEST(ScheduleTest, OfAContinuedRunEachStageIsThatOfARunOfItsLength) {
-  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kLinear, ScheduleKind::kLinearBert,
-                                  ScheduleKind::kPolynomial}) {
+TEST(ScheduleTest, EachStageOfAContinuedRunIsThatOfARunOfItsLength) {
+  for (const ScheduleKind kind : {kInverseSquareRoot, kLinear, kLinearBert, kPolynomial}) {
     ScheduleConfig config = {.kind = kind, .scale = 0.5, .warmup_steps = 4, .total_steps = 40};
     config.earlier_totals = {12, 20};
     config.Validate();
@@ -68,107 +103,27 @@ TEST(ScheduleTest, OfAContinuedRunEachStageIsThatOfARunOfItsLength) {
       EXPECT_EQ(LearningRate(config, step), LearningRate(alone, step)) << Name(kind) << ", step " << step;
     }
     config.earlier_totals = {4};
-    if (kind != ScheduleKind::kInverseSquareRoot) {
-      EXPECT_THROW(config.Validate(), Error);
-    }
+    if (kind != kInverseSquareRoot) EXPECT_THROW(config.Validate(), Error);
   }
 }
 
-TEST(ScheduleTest, ConstantIsConstant) {
-  const ScheduleConfig config = {.kind = ScheduleKind::kConstant, .scale = 1e-3, .total_steps = 10};
-  for (int64_t step : {0, 5, 9, 100}) EXPECT_EQ(LearningRate(config, step), 1e-3);
-}
-
-TEST(ScheduleTest, LinearRisesThenFallsToOneStepAboveZero) {
-  const ScheduleConfig config = {
-      .kind = ScheduleKind::kLinear, .scale = 0.5, .warmup_steps = 4, .total_steps = 12, .decay_fraction = 0};
-  EXPECT_NEAR(LearningRate(config, 0), 0.125, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 3), 0.5, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 8), 0.25, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 11), 0.0625, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 1000), 0.0625, kTolerance);
-}
-
-// The values of google-research/bert's optimization.py: polynomial decay of power 1 from step 0, and s / warm-up
-// before.
-TEST(ScheduleTest, BertsLinearDecayCountsFromStepZero) {
-  const ScheduleConfig config = {
-      .kind = ScheduleKind::kLinearBert, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .decay_fraction = 0};
-  EXPECT_EQ(LearningRate(config, 0), 0);
-  EXPECT_NEAR(LearningRate(config, 3), 0.375, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 4), 0.375, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 8), 0.25, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 15), 0.03125, kTolerance);
-}
-
-TEST(ScheduleTest, CosineFallsInHalfAWaveToTheFinalRate) {
-  const ScheduleConfig config = {
-      .kind = ScheduleKind::kCosine, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .final_rate = 0.1};
-  EXPECT_NEAR(LearningRate(config, 0), 0.125, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 3), 0.5, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 7), 0.3 + 0.2 * std::sqrt(0.5), kTolerance);  // a quarter of the way: cos(π/4)
-  EXPECT_NEAR(LearningRate(config, 10), 0.3, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 12), 0.2, kTolerance);  // two thirds: cos(2π/3) = -1/2
-  EXPECT_GT(LearningRate(config, 15), 0.1);
-}
-
-TEST(ScheduleTest, PolynomialFallsByItsPowerToTheFinalRate) {
-  ScheduleConfig config = {.kind = ScheduleKind::kPolynomial,
-                           .scale = 0.5,
-                           .warmup_steps = 4,
-                           .total_steps = 16,
-                           .final_rate = 0.1,
-                           .power = 2};
-  EXPECT_NEAR(LearningRate(config, 0), 0.125, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 3), 0.5, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
-  EXPECT_NEAR(LearningRate(config, 7), 0.1 + 0.4 * 0.5625, kTolerance);  // three quarters are left
-  EXPECT_NEAR(LearningRate(config, 10), 0.2, kTolerance);                // a half
-  EXPECT_NEAR(LearningRate(config, 15), 0.1 + 0.4 / 144, kTolerance);
-  EXPECT_EQ(LearningRate(config, 99), LearningRate(config, 15));
-  config.power = 0.5;
-  EXPECT_NEAR(LearningRate(config, 13), 0.3, kTolerance);  // √(1/4)
-}
-
-TEST(ScheduleTest, PolynomialOfPowerOneIsLinear) {
-  for (int64_t step = 0; step < 20; ++step) {
-    ScheduleConfig config = {.kind = ScheduleKind::kLinear, .scale = 0.7, .warmup_steps = 3, .total_steps = 17};
-    const double linear = LearningRate(config, step);
-    config.kind = ScheduleKind::kPolynomial;
-    EXPECT_NEAR(LearningRate(config, step), linear, kTolerance) << step;
+TEST(ScheduleTest, WhatCannotBeIsRefused) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const ScheduleConfig& config :
+       std::vector<ScheduleConfig>{{.kind = kLinear, .warmup_steps = 10, .total_steps = 10},
+                                   {.kind = kCosine, .warmup_steps = 10, .total_steps = 10},
+                                   {.kind = kCosine, .warmup_steps = 1, .total_steps = 9, .final_rate = 2},
+                                   {.kind = kPolynomial, .warmup_steps = 1, .total_steps = 9, .power = 0.0},
+                                   {.kind = kPolynomial, .warmup_steps = 1, .total_steps = 9, .power = -1.0},
+                                   {.kind = kPolynomial, .warmup_steps = 1, .total_steps = 9, .power = kInfinity},
+                                   {.kind = kPolynomial, .warmup_steps = 1, .total_steps = 9, .final_rate = 2},
+                                   {.kind = kPolynomial, .warmup_steps = 9, .total_steps = 9},
+                                   {.scale = -1},
+                                   {.decay_fraction = 1.5}}) {
+    EXPECT_THROW(LearningRate(config, 0), Error) << Name(config.kind);
   }
-}
-
-TEST(ScheduleTest, NamesParse) {
-  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear,
-                                  ScheduleKind::kLinearBert, ScheduleKind::kCosine, ScheduleKind::kPolynomial}) {
-    EXPECT_EQ(ParseName<ScheduleKind>("schedule", Name(kind)), kind);
-  }
-  EXPECT_THROW(ParseName<ScheduleKind>("schedule", "exponential"), Error);
-}
-
-TEST(ScheduleTest, RefusesWhatCannotBe) {
-  EXPECT_THROW(LearningRate({.kind = ScheduleKind::kLinear, .warmup_steps = 10, .total_steps = 10}, 0), Error);
-  EXPECT_THROW(LearningRate({.kind = ScheduleKind::kCosine, .warmup_steps = 10, .total_steps = 10}, 0), Error);
-  EXPECT_THROW(LearningRate({.kind = ScheduleKind::kCosine, .warmup_steps = 1, .total_steps = 9, .final_rate = 2}, 0),
-               Error);
-  const ScheduleConfig polynomial = {.kind = ScheduleKind::kPolynomial, .warmup_steps = 1, .total_steps = 9};
-  for (const double power : {0.0, -1.0, std::numeric_limits<double>::infinity()}) {
-    ScheduleConfig config = polynomial;
-    config.power = power;
-    EXPECT_THROW(config.Validate(), Error) << power;
-  }
-  ScheduleConfig rises = polynomial;
-  rises.final_rate = 2;
-  EXPECT_THROW(rises.Validate(), Error);
-  rises = polynomial;
-  rises.warmup_steps = 9;
-  EXPECT_THROW(rises.Validate(), Error);
-  EXPECT_THROW(LearningRate({.scale = -1}, 0), Error);
-  EXPECT_THROW(LearningRate({.decay_fraction = 1.5}, 0), Error);
   EXPECT_THROW(LearningRate({}, -1), Error);
+  EXPECT_THROW(ParseName<ScheduleKind>("schedule", "exponential"), Error);
 }
 
 NamedParameter WithGradient(const std::string& name, const std::vector<double>& gradient) {
@@ -201,24 +156,20 @@ TEST(GradientNormTest, BitsDoNotDependOnThreads) {
   }
 }
 
-TEST(ClipScaleTest, ScalesDownToTheLargestNormAndNeverUp) {
-  EXPECT_EQ(ClipScale(4.0, 1.0), 0.25);
-  EXPECT_EQ(ClipScale(0.5, 1.0), 1.0);
-  EXPECT_EQ(ClipScale(0.0, 1.0), 1.0);
-  EXPECT_EQ(ClipScale(4.0, 0.0), 1.0);
-}
-
-TEST(ClipScaleTest, DoesNotHideANormThatIsNotFinite) {
-  EXPECT_TRUE(std::isnan(ClipScale(std::numeric_limits<double>::infinity(), 1.0)));
-  EXPECT_TRUE(std::isnan(ClipScale(std::numeric_limits<double>::quiet_NaN(), 0.0)));
-}
-
-// A second moment of 1e40 is a float's infinity, for good.
-TEST(ClipScaleTest, RefusesAGradientWhoseSquareNoMomentHolds) {
-  EXPECT_TRUE(std::isnan(ClipScale(1e20, 0.0)));
-  EXPECT_TRUE(std::isnan(ClipScale(1e25, 1e20)));
-  EXPECT_EQ(ClipScale(1e18, 0.0), 1.0);
-  EXPECT_DOUBLE_EQ(ClipScale(1e25, 1.0), 1e-25);
+// Scales down to the largest norm and never up. A norm that is not finite is not hidden, nor a gradient whose square no
+// second moment holds: 1e40 is a float's infinity, for good.
+TEST(ClipScaleTest, ScalesDownToTheLargestNorm) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const struct {
+    double norm, largest, scale;
+  } kCases[] = {{4.0, 1.0, 0.25},  {0.5, 1.0, 1.0},   {0.0, 1.0, 1.0},    {4.0, 0.0, 1.0},  {kInfinity, 1.0, kNaN},
+                {kNaN, 0.0, kNaN}, {1e20, 0.0, kNaN}, {1e25, 1e20, kNaN}, {1e18, 0.0, 1.0}, {1e25, 1.0, 1e-25}};
+  for (const auto& [norm, largest, scale] : kCases) {
+    const double actual = ClipScale(norm, largest);
+    EXPECT_TRUE(std::isnan(scale) ? std::isnan(actual) : std::abs(actual - scale) <= 1e-15 * scale)
+        << norm << ", " << largest << ": " << actual;
+  }
 }
 
 TEST(DescribeNonFiniteGradientTest, NamesTheFirst) {

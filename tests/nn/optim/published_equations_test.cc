@@ -23,16 +23,17 @@ using Values = std::vector<double>;
 struct Case {
   std::string name;
   Shape shape;
-  bool matrix;
+  Shape matrix;          // as the optimizers see it; of rank 0: none
   double size;           // standard deviation of the initial values
   double gradient_size;  // and of the gradients, whose mean is half of that
+  bool is_matrix() const { return matrix.rank() == 2; }
 };
 
 // Matrices, vectors, some that begin as zeros, and some of which no gradient is ever other than zero.
-const std::vector<Case> kCases = {{"small", {7, 9}, true, 1, 3},        {"flat", {1, 70}, true, 0.1, 1e-2},
-                                  {"vector", {33}, false, 1, 1e-3},     {"zeros", {5, 11}, true, 0, 0.1},
-                                  {"zero_vector", {11}, false, 0, 0.1}, {"still", {5, 3}, true, 1, 0},
-                                  {"still_vector", {5}, false, 1, 0},   {"all_zero", {4, 4}, true, 0, 0}};
+const std::vector<Case> kCases = {{"small", {7, 9}, {7, 9}, 1, 3},   {"flat", {1, 70}, {1, 70}, 0.1, 1e-2},
+                                  {"vector", {33}, {}, 1, 1e-3},     {"zeros", {5, 11}, {5, 11}, 0, 0.1},
+                                  {"zero_vector", {11}, {}, 0, 0.1}, {"still", {5, 3}, {5, 3}, 1, 0},
+                                  {"still_vector", {5}, {}, 1, 0},   {"all_zero", {4, 4}, {4, 4}, 0, 0}};
 
 // Numbers that float holds, so that both precisions begin alike.
 Tensor Random(const Case& one, uint64_t seed, uint32_t step, double mean, double size, DType dtype) {
@@ -75,7 +76,7 @@ Values AdamUpdate(const Constants& c, bool corrected, bool decays, State& s, con
 
 Equations AdamWEquations(const Constants& c, bool corrected) {
   return [=](const Case& one, State& s, const Values& g, int t, double learning_rate) {
-    const Values u = AdamUpdate(c, corrected, one.matrix, s, g, t);
+    const Values u = AdamUpdate(c, corrected, one.is_matrix(), s, g, t);
     for (size_t i = 0; i < g.size(); ++i) s.p[i] -= learning_rate * u[i];
   };
 }
@@ -83,9 +84,9 @@ Equations AdamWEquations(const Constants& c, bool corrected) {
 // You et al. 2020, algorithm 2 (corrected), and ALBERT's lamb_optimizer.py (not).
 Equations LambEquations(const Constants& c, bool corrected) {
   return [=](const Case& one, State& s, const Values& g, int t, double learning_rate) {
-    const Values u = AdamUpdate(c, corrected, one.matrix, s, g, t);
+    const Values u = AdamUpdate(c, corrected, one.is_matrix(), s, g, t);
     const double of_parameter = Norm(s.p), of_update = Norm(u);
-    const double ratio = one.matrix && of_parameter > 0 && of_update > 0 ? of_parameter / of_update : 1;
+    const double ratio = one.is_matrix() && of_parameter > 0 && of_update > 0 ? of_parameter / of_update : 1;
     for (size_t i = 0; i < g.size(); ++i) s.p[i] -= learning_rate * ratio * u[i];
   };
 }
@@ -94,8 +95,8 @@ Equations LambEquations(const Constants& c, bool corrected) {
 void AdafactorEquations(const Case& one, State& s, const Values& g, int t, double learning_rate) {
   const double decay = 1 - std::pow(t, -0.8);
   Values u(g.size());
-  if (one.matrix && one.shape[0] >= 128 && one.shape[1] >= 128) {
-    const size_t rows = static_cast<size_t>(one.shape[0]), cols = static_cast<size_t>(one.shape[1]);
+  if (one.is_matrix() && one.matrix[0] >= 128 && one.matrix[1] >= 128) {
+    const size_t rows = static_cast<size_t>(one.matrix[0]), cols = static_cast<size_t>(one.matrix[1]);
     s.v_row.resize(rows);
     s.v_col.resize(cols);
     Values row(rows), col(cols);
@@ -129,21 +130,22 @@ void ExpectTheEquations(const std::vector<Case>& cases, const Make& make, const 
     const Case& one = cases[i];
     const Tensor value = Random(one, 1, 0, 0, one.size, dtype);
     states[i].p = value.To(DType::kFloat64).ToVector<double>();
-    parameters.push_back(
-        {one.name, Variable(value.Clone(), Variable::RequiresGrad::kYes), one.matrix ? one.shape : Shape(), true});
+    parameters.push_back({one.name, Variable(value.Clone(), Variable::RequiresGrad::kYes), one.matrix, true});
   }
   const std::unique_ptr<Optimizer> optimizer = make(parameters);
   std::vector<double> largest(cases.size(), 1e-3);
   for (int t = 1; t <= kSteps; ++t) {
-    const double learning_rate = 0.01 * t / kSteps;
+    const double learning_rate = 0.01 * t / kSteps, scale = t % 3 == 0 ? 0.25 : 1;  // of the gradients
     for (size_t i = 0; i < cases.size(); ++i) {
       const Case& one = cases[i];
       const Tensor gradient = Random(one, 2, static_cast<uint32_t>(t), one.gradient_size / 2, one.gradient_size, dtype);
       parameters[i].value.SetGrad(gradient);
-      equations(one, states[i], gradient.To(DType::kFloat64).ToVector<double>(), t, learning_rate);
+      Values g = gradient.To(DType::kFloat64).ToVector<double>();
+      for (double& v : g) v *= scale;
+      equations(one, states[i], g, t, learning_rate);
       for (const double v : states[i].p) largest[i] = std::max(largest[i], std::abs(v));
     }
-    optimizer->Step(learning_rate);
+    optimizer->Step(learning_rate, scale);
   }
   for (size_t i = 0; i < cases.size(); ++i) {
     // In each step the parameter is rounded once, which errs by 2^-24 of it at most and now up, now down; its update is
@@ -189,7 +191,9 @@ TEST(PublishedEquationsTest, Lamb) {
 
 TEST(PublishedEquationsTest, Adafactor) {
   std::vector<Case> cases = kCases;
-  cases.push_back({"factored", {131, 128}, true, 0.1, 1e-2});
+  cases.push_back({"factored", {131, 128}, {131, 128}, 0.1, 1e-2});
+  cases.push_back({"projection", {128, 12, 11}, {128, 132}, 0.1, 1e-2});
+  cases.push_back({"no matrix", {130, 13, 11}, {}, 0.1, 1e-2});
   ExpectTheEquations(
       cases, [](auto parameters) { return std::make_unique<Adafactor>(std::move(parameters)); }, AdafactorEquations);
 }
