@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/attention_cases.h"
@@ -16,8 +17,6 @@
 
 namespace crosstalk {
 namespace attention_test {
-
-using testing::MessageOf;
 
 constexpr HeadMixing kStatic = {.P_l = true, .P_w = true};
 constexpr HeadMixing kAll = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
@@ -39,182 +38,81 @@ Array<double> Identity(int64_t size) {
   return identity;
 }
 
-// ---- Equalities of the paper -------------------------------------------------------------------------------------
-TEST(AttentionTest, IdentityProjectionsMakeTalkingHeadsMultiHead) {
-  const AttentionCase multi_head{.name = "multi-head", .config = MixingConfig({}), .pairs = true, .bias = true};
-  AttentionCase talking = multi_head;
-  talking.config.mixing = kStatic;
-  const AttentionInputs<double> in = MakeInputs(multi_head);
-  AttentionInputs<double> with_identity = in;
-  with_identity.P_l = Identity(talking.config.h);
-  with_identity.P_w = Identity(talking.config.h);
-  ExpectSameResults(LayerResults(talking, with_identity, DType::kFloat64),
-                    LayerResults(multi_head, in, DType::kFloat64),
-                    {"Y", "W", "U", "dX", "dM", "dP_q", "dP_k", "dP_v", "dP_o", "dbias"});
-}
-
-TEST(AttentionTest, ZeroGeneratorsMakeDynamicStatic) {
-  const AttentionCase fixed{.name = "static", .config = MixingConfig(kStatic), .pairs = true, .bias = true};
-  AttentionCase dynamic = fixed;
-  dynamic.config.mixing = kAll;
-  const AttentionInputs<double> in = MakeInputs(fixed);
-  AttentionInputs<double> with_zeros = in;
-  const AttentionConfig& c = fixed.config;
-  with_zeros.P_Xl = Array<double>({c.d_X, c.h_k, c.h});
-  with_zeros.P_Ml = Array<double>({c.d_M, c.h_k, c.h});
-  with_zeros.P_Xw = Array<double>({c.d_X, c.h, c.h_v});
-  with_zeros.P_Mw = Array<double>({c.d_M, c.h, c.h_v});
-  ExpectSameResults(LayerResults(dynamic, with_zeros, DType::kFloat64), LayerResults(fixed, in, DType::kFloat64),
-                    {"Y", "W", "U", "dX", "dM", "dP_q", "dP_k", "dP_v", "dP_o", "dP_l", "dP_w", "dbias"});
-}
-
 Array<double> EinsumArrays(const char* equation, const std::vector<Array<double>>& operands) {
   std::vector<Variable> variables;
   for (const Array<double>& operand : operands) variables.emplace_back(ToTensor(operand));
   return ToArray(Einsum(equation, variables).value());
 }
 
-TEST(AttentionTest, MultiHeadIsGeneralBilinear) {
-  const AttentionCase multi_head{.name = "multi-head", .config = MixingConfig({}), .pairs = true};
-  AttentionInputs<double> in = MakeInputs(multi_head);
-  AttentionCase bilinear = multi_head;
-  bilinear.config = BilinearConfig();
-  bilinear.config.h = multi_head.config.h;
-  AttentionInputs<double> composed;
-  composed.X = in.X;
-  composed.M = in.M;
-  composed.mask = in.mask;
-  composed.P = EinsumArrays("P[d_X,d_M,h] = einsum(P_q[d_X,d_k,h], P_k[d_M,d_k,h])", {in.P_q, in.P_k});
-  composed.Q = EinsumArrays("Q[d_M,d_Y,h] = einsum(P_v[d_M,d_v,h], P_o[d_Y,d_v,h])", {in.P_v, in.P_o});
-  ExpectSameResults(LayerResults(bilinear, composed, DType::kFloat64), LayerResults(multi_head, in, DType::kFloat64),
-                    {"Y", "W", "dX", "dM"});
-}
-
-TEST(AttentionTest, TalkingHeadsIsGeneralBilinear) {
-  const AttentionCase talking{.name = "talking", .config = MixingConfig(kStatic), .pairs = true};
-  const AttentionInputs<double> in = MakeInputs(talking);
-  AttentionCase bilinear = talking;
-  bilinear.config = BilinearConfig();
-  bilinear.config.h = talking.config.h;
-  AttentionInputs<double> composed;
-  composed.X = in.X;
-  composed.M = in.M;
-  composed.mask = in.mask;
-  composed.P =
-      EinsumArrays("P[d_X,d_M,h] = einsum(P_q[d_X,d_k,h_k], P_k[d_M,d_k,h_k], P_l[h_k,h])", {in.P_q, in.P_k, in.P_l});
-  composed.Q =
-      EinsumArrays("Q[d_M,d_Y,h] = einsum(P_v[d_M,d_v,h_v], P_o[d_Y,d_v,h_v], P_w[h,h_v])", {in.P_v, in.P_o, in.P_w});
-  ExpectSameResults(LayerResults(bilinear, composed, DType::kFloat64), LayerResults(talking, in, DType::kFloat64),
-                    {"Y", "W", "dX", "dM"});
-}
-
-TEST(AttentionTest, AnExplicitScaleEqualsOneFoldedIntoTheQueries) {
-  AttentionCase explicit_scale{.name = "explicit", .config = MixingConfig(kAll)};
-  explicit_scale.config.scale = 1 / std::sqrt(11.0);
-  AttentionInputs<double> in = MakeInputs(explicit_scale);
-  AttentionCase folded = explicit_scale;
-  folded.config.scale = 1;
-  AttentionInputs<double> folded_in = in;
-  for (double& value : folded_in.P_q.values()) value *= explicit_scale.config.scale;
-  ExpectSameResults(LayerResults(explicit_scale, in, DType::kFloat64), LayerResults(folded, folded_in, DType::kFloat64),
-                    {"Y", "W", "U", "dX", "dM", "dP_k", "dP_v", "dP_o", "dP_l", "dP_Xl", "dP_Mw"});
-}
-
-// ---- Masks -------------------------------------------------------------------------------------------------------
-TEST(AttentionTest, MaskedPositionsChangeNothing) {
-  for (const AttentionConfig& config : {DotProductConfig(), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
-    SCOPED_TRACE(ToString(config));
-    const AttentionCase c{.name = "padding", .config = config, .padding = true};
-    const AttentionInputs<double> in = MakeInputs(c);
-    AttentionInputs<double> other = in;  // with other vectors at the masked positions
-    for (int64_t b = 0; b < c.b; ++b)
-      for (int64_t j = 0; j < c.m; ++j)
-        for (int64_t d = 0; d < config.d_M; ++d)
-          if (!in.mask(b, int64_t{0}, j)) other.M(b, j, d) = 100 * (d + 1);
-    const std::vector<NamedArray> expected = LayerResults(c, in, DType::kFloat64);
-    const std::vector<NamedArray> actual = LayerResults(c, other, DType::kFloat64);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(CloseTo(actual[i].array, expected[i].array, 1e-12)) << expected[i].name;
-      if (expected[i].name != "dM") continue;
-      for (int64_t b = 0; b < c.b; ++b)
-        for (int64_t j = 0; j < c.m; ++j)
-          for (int64_t d = 0; d < config.d_M; ++d)
-            EXPECT_TRUE(in.mask(b, int64_t{0}, j) || actual[i].array(b, j, d) == 0) << b << " " << j;
-    }
-  }
-}
-
-// A bias in P_w's place, or a mask before P_l, would break this.
-TEST(AttentionTest, AWhollyMaskedQueryGivesZerosAndNoGradient) {
-  for (const AttentionConfig& config : {DotProductConfig(), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
-    SCOPED_TRACE(ToString(config));
-    const AttentionCase c{.name = "masked", .config = config, .padding = true, .pairs = true, .bias = true};
-    const int64_t masked_query = c.n / 2;
-    for (const NamedArray& result : LayerResults(c, MakeInputs(c), DType::kFloat32)) {
-      for (const double value : result.array.values()) ASSERT_TRUE(std::isfinite(value)) << result.name;
-      if (result.name != "Y" && result.name != "W" && result.name != "U" && result.name != "dX") continue;
-      const int64_t row = static_cast<int64_t>(result.array.values().size()) / (c.b * c.n);
-      for (int64_t i = 0; i < row; ++i) {
-        EXPECT_EQ(result.array.values()[(0 * c.n + masked_query) * row + i], 0) << result.name;
-        EXPECT_EQ(result.array.values()[(1 * c.n + 0) * row + i], 0) << result.name;  // example 1 is all padding
-      }
-    }
-  }
-}
-
-TEST(AttentionTest, CausalQueriesSeeNothingLater) {
-  AttentionConfig config = SelfConfig(MixingConfig(kAll));
-  config.causality = Causality::kCausal;
-  const AttentionModule layer(config, Initializer(3, DType::kFloat64).At("layer"));
-  const Tensor X = ToTensor(RandomArray({3, 9, config.d_X}, 1, {.seed = 1, .stream = 1}));
-  const Tensor changed = X.Clone();
-  changed.Slice(1, 5, 9).Fill(7);
-  const Tensor before = layer.Forward(Variable(X), Variable(X), {}, {}).Y.value();
-  const Tensor after = layer.Forward(Variable(changed), Variable(changed), {}, {}).Y.value();
-  EXPECT_TRUE(CloseTo(ToArray(after.Slice(1, 0, 5)), ToArray(before.Slice(1, 0, 5)), 1e-12));
-  EXPECT_FALSE(CloseTo(ToArray(after.Slice(1, 5, 9)), ToArray(before.Slice(1, 5, 9)), 1e-3));
-}
-
-// ---- Gradients, independent of the plain loops -------------------------------------------------------------------
-TEST(AttentionTest, GradientsOfEveryInputAndParameter) {
-  for (const AttentionConfig& full : {MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
-    AttentionConfig config = full;
-    config.scale = 0.75;
-    SCOPED_TRACE(ToString(config));
-    const AttentionCase c{.name = "gradients", .config = config, .n = 5, .m = 7, .pairs = true, .bias = true};
-    const AttentionInputs<double> in = MakeInputs(c);
-    const AttentionModule layer(config, Initializer(3, DType::kFloat64).At("layer"));
-    std::vector<Tensor> inputs = {ToTensor(in.X), ToTensor(in.M), ToTensor(in.bias)};
-    for (const NamedParameter& parameter : layer.Parameters()) inputs.push_back(parameter.value.value());
-    const AttentionCallOptions masks = ExtrasOf(c, in, Variable());
-
-    const GradCheckReport report = GradCheck(
-        [&](const std::vector<Variable>& variables) {
-          AttentionCallOptions options = masks;
-          options.bias = variables[2];
-          AttentionParameters p;
-          size_t next = 3;
-          if (config.form == AttentionForm::kBilinear) {
-            p.P = variables[next++];
-            p.Q = variables[next++];
-          } else {
-            p.P_q = variables[next++];
-            p.P_k = variables[next++];
-            p.P_v = variables[next++];
-            p.P_o = variables[next++];
-          }
-          if (config.mixing == kAll) {
-            p.P_l = variables[next++];
-            p.P_w = variables[next++];
-            p.P_Xl = variables[next++];
-            p.P_Ml = variables[next++];
-            p.P_Xw = variables[next++];
-            p.P_Mw = variables[next++];
-          }
-          return ComputeAttention(config, p, variables[0], variables[1], options).Y;
-        },
-        inputs);
-    EXPECT_TRUE(report.ok) << report;
+// Equalities of the paper: `left` of changed inputs gives what `right` gives of its own.
+TEST(AttentionTest, OneKindIsACaseOfAnother) {
+  const AttentionConfig multi_head = MixingConfig({}), talking = MixingConfig(kStatic);
+  AttentionConfig bilinear = BilinearConfig(), scaled = MixingConfig(kAll), folded = MixingConfig(kAll);
+  bilinear.h = multi_head.h;
+  scaled.scale = 1 / std::sqrt(11.0);
+  using Inputs = AttentionInputs<double>;
+  // The two products of two projections each as one.
+  const auto compose = [](Inputs& in, const char* of_P, const std::vector<Array<double>>& for_P, const char* of_Q,
+                          const std::vector<Array<double>>& for_Q) {
+    const Array<double> P = EinsumArrays(of_P, for_P), Q = EinsumArrays(of_Q, for_Q);
+    in = {.X = in.X, .M = in.M, .P = P, .Q = Q, .mask = in.mask};
+  };
+  AttentionConfig square = MixingConfig({});
+  square.mixing = kStatic;
+  AttentionConfig dynamic = talking;
+  dynamic.mixing = kAll;
+  const std::vector<std::string> of_layer = {"Y", "W", "U", "dX", "dM", "dP_q", "dP_k", "dP_v", "dP_o", "dbias"};
+  const struct {
+    const char* name;
+    AttentionConfig left, right;
+    bool bias;
+    std::function<void(Inputs&)> change;
+    std::vector<std::string> results;
+  } kCases[] = {
+      {"identity projections make talking-heads multi-head", square, multi_head, true,
+       [&](Inputs& in) { in.P_l = in.P_w = Identity(square.h); }, of_layer},
+      {"generators of zero make dynamic projections static", dynamic, talking, true,
+       [c = talking](Inputs& in) {
+         in.P_Xl = Array<double>({c.d_X, c.h_k, c.h}), in.P_Ml = Array<double>({c.d_M, c.h_k, c.h});
+         in.P_Xw = Array<double>({c.d_X, c.h, c.h_v}), in.P_Mw = Array<double>({c.d_M, c.h, c.h_v});
+       },
+       of_layer},
+      {"multi-head is general bilinear",
+       bilinear,
+       multi_head,
+       false,
+       [&](Inputs& in) {
+         compose(in, "P[d_X,d_M,h] = einsum(P_q[d_X,d_k,h], P_k[d_M,d_k,h])", {in.P_q, in.P_k},
+                 "Q[d_M,d_Y,h] = einsum(P_v[d_M,d_v,h], P_o[d_Y,d_v,h])", {in.P_v, in.P_o});
+       },
+       {"Y", "W", "dX", "dM"}},
+      {"talking-heads is general bilinear",
+       bilinear,
+       talking,
+       false,
+       [&](Inputs& in) {
+         compose(in, "P[d_X,d_M,h] = einsum(P_q[d_X,d_k,h_k], P_k[d_M,d_k,h_k], P_l[h_k,h])", {in.P_q, in.P_k, in.P_l},
+                 "Q[d_M,d_Y,h] = einsum(P_v[d_M,d_v,h_v], P_o[d_Y,d_v,h_v], P_w[h,h_v])", {in.P_v, in.P_o, in.P_w});
+       },
+       {"Y", "W", "dX", "dM"}},
+      {"a scale may be folded into the queries",
+       folded,
+       scaled,
+       false,
+       [&](Inputs& in) {
+         for (double& value : in.P_q.values()) value *= scaled.scale;
+       },
+       {"Y", "W", "U", "dX", "dM", "dP_k", "dP_v", "dP_o", "dP_l", "dP_Xl", "dP_Mw"}}};
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const AttentionCase right{.name = c.name, .config = c.right, .pairs = true, .bias = c.bias};
+    AttentionCase left = right;
+    left.config = c.left;
+    AttentionInputs<double> in = MakeInputs(right), changed = in;
+    c.change(changed);
+    changed.scale = c.left.scale;
+    ExpectSameResults(LayerResults(left, changed, DType::kFloat64), LayerResults(right, in, DType::kFloat64),
+                      c.results);
   }
 }
 
@@ -232,7 +130,6 @@ TEST(AttentionTest, TheModuleTrainsItsOwnParameters) {
   }
 }
 
-// ---- Dropout -----------------------------------------------------------------------------------------------------
 TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   AttentionConfig config = MixingConfig(kStatic);
   config.dropout_rate = 0.5;
@@ -265,7 +162,6 @@ TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   EXPECT_FALSE(CloseTo(ToArray(layer.Forward(X, M, options, next_step).Y.value()), ToArray(dropped.Y.value()), 1e-3));
 }
 
-// ---- Parameters --------------------------------------------------------------------------------------------------
 std::map<std::string, NamedParameter> ByName(const AttentionModule& layer) {
   std::map<std::string, NamedParameter> parameters;
   for (const NamedParameter& parameter : layer.Parameters()) parameters[parameter.name] = parameter;
@@ -333,10 +229,7 @@ TEST(AttentionTest, MatricesOfOptimizersDoNotDependOnTheNumberOfHeads) {
   for (const int64_t heads : {4, 8, 32}) {
     auto p = ByName(AttentionModule(AttentionConfig::TalkingHeads(128, heads, heads, heads, 128 / heads, 128 / heads),
                                     Initializer(3).At("layer")));
-    EXPECT_EQ(p.at("P_q").matrix_shape, Shape({128, 128}));
-    EXPECT_EQ(p.at("P_k").matrix_shape, Shape({128, 128}));
-    EXPECT_EQ(p.at("P_v").matrix_shape, Shape({128, 128}));
-    EXPECT_EQ(p.at("P_o").matrix_shape, Shape({128, 128}));
+    for (const char* name : {"P_q", "P_k", "P_v", "P_o"}) EXPECT_EQ(p.at(name).matrix_shape, Shape({128, 128})) << name;
   }
 }
 
@@ -347,28 +240,28 @@ TEST(AttentionTest, ParametersAreThoseThatTheCostCounts) {
   }
 }
 
-// ---- Errors ------------------------------------------------------------------------------------------------------
 TEST(AttentionTest, ErrorsNameTheDimension) {
-  AttentionConfig config = MixingConfig(kStatic);
+  const AttentionConfig config = MixingConfig(kStatic);
   const AttentionModule layer(config, Initializer(3).At("layer"));
   const auto zeros = [](const Shape& shape) { return Variable(Tensor::Zeros(shape, DType::kFloat32)); };
-  const auto message = [&](const Variable& X, const Variable& M, const AttentionCallOptions& options) {
-    return MessageOf([&] { layer.Forward(X, M, options, {}); });
-  };
-  const Variable X = zeros({3, 5, 19}), M = zeros({3, 7, 21});
-  const auto expect = [&](const std::string& actual, const char* part) {
-    EXPECT_NE(actual.find(part), std::string::npos) << actual;
-  };
-  expect(message(zeros({3, 5, 20}), M, {}), "d_X=20");
-  expect(message(X, zeros({3, 7, 19}), {}), "d_M=19");
-  expect(message(X, zeros({2, 7, 21}), {}), "b=2");
-  expect(message(X, M, {.bias = zeros({7, 5, 9})}), "m=9");
-  expect(message(X, M, {.key_padding_mask = Tensor::Zeros({3, 5}, DType::kBool)}), "m=5");
-  expect(message(X, M, {.attention_mask = Tensor::Zeros({3, 5, 7}, DType::kInt32)}), "not bool");
   AttentionConfig causal = SelfConfig(config);
   causal.causality = Causality::kCausal;
   const AttentionModule decoder(causal, Initializer(3).At("layer"));
-  EXPECT_THROW(decoder.Forward(X, zeros({3, 7, 19}), {}, {}), Error);
+  const Variable X = zeros({3, 5, 19}), M = zeros({3, 7, 21});
+  struct Call {
+    const AttentionModule* of;
+    Variable X, M;
+    AttentionCallOptions options;
+  };
+  testing::ExpectRefused<Call>(
+      {{"another width of X", {&layer, zeros({3, 5, 20}), M, {}}, {"d_X=20"}},
+       {"another width of M", {&layer, X, zeros({3, 7, 19}), {}}, {"d_M=19"}},
+       {"another batch", {&layer, X, zeros({2, 7, 21}), {}}, {"b=2"}},
+       {"a bias of another size", {&layer, X, M, {.bias = zeros({7, 5, 9})}}, {"m=9"}},
+       {"a mask of another size", {&layer, X, M, {.key_padding_mask = Tensor::Zeros({3, 5}, DType::kBool)}}, {"m=5"}},
+       {"a mask of numbers", {&layer, X, M, {.attention_mask = Tensor::Zeros({3, 5, 7}, DType::kInt32)}}, {"not bool"}},
+       {"causal over another memory", {&decoder, X, zeros({3, 7, 19}), {}}, {"causal"}}},
+      [](const Call& call) { call.of->Forward(call.X, call.M, call.options, {}); });
 }
 
 }  // namespace attention_test

@@ -20,6 +20,7 @@
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/family_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace family_test {
@@ -306,33 +307,23 @@ TEST(OptionsThatMixTest, DifferentialHeadsAreWeightsOfTheirPairs) {
 }
 
 TEST(FamilyConfigTest, ErrorsNameTheField) {
-  const auto message = [](auto change) {
-    AttentionConfig config = AttentionConfig::MultiHead(24, 6, 4);
-    change(config);
-    try {
-      config.Validate();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  const auto expect = [&](auto change, const char* part) {
-    const std::string text = message(change);
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  };
-  expect([](AttentionConfig& c) { c.g_k = 4; }, "g_k=4 heads cannot be shared by h_k=6");
-  expect([](AttentionConfig& c) { c.g_k = 3, c.key_sharing = KeySharing::kPairs; }, "both must be even");
-  expect([](AttentionConfig& c) { c.mixing_group = 2; }, "needs P_l or P_w");
-  expect([](AttentionConfig& c) { c.mixing.P_l = true, c.mixing_group = 4; }, "groups of 4 heads");
-  expect([](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.mixing.P_Xl = true; },
-         "replace P_Xl, P_Ml");
-  expect([](AttentionConfig& c) { c.differential = Differential::kV1; }, "h=6 must be 2·h_v");
-  expect([](AttentionConfig& c) { c.c_ql = 3; }, "c_q=3 queries and c_k=0");
-  expect([](AttentionConfig& c) { c.rotary = Rotary::kHalves, c.d_k = 5; }, "d_k=5 must be even");
-  expect([](AttentionConfig& c) { c.rotary = Rotary::kHalves, c.key_value = KeyValueProjection::kTied; }, "V = K");
-  AttentionConfig bilinear = AttentionConfig::Bilinear(24, 6);
-  bilinear.head_norm = HeadNorm::kRms;
-  EXPECT_THROW(bilinear.Validate(), Error);
+  using C = AttentionConfig;
+  testing::ExpectRefused<void (*)(C&)>(
+      {{"groups", [](C& c) { c.g_k = 4; }, {"g_k=4 heads cannot be shared by h_k=6"}},
+       {"pairs", [](C& c) { c.g_k = 3, c.key_sharing = KeySharing::kPairs; }, {"both must be even"}},
+       {"a mixing group of nothing", [](C& c) { c.mixing_group = 2; }, {"needs P_l or P_w"}},
+       {"mixing groups", [](C& c) { c.mixing.P_l = true, c.mixing_group = 4; }, {"groups of 4 heads"}},
+       {"low rank", [](C& c) { c.dynamic_form = DynamicForm::kLowRank, c.mixing.P_Xl = true; }, {"replace P_Xl"}},
+       {"heads of a difference", [](C& c) { c.differential = Differential::kV1; }, {"h=6 must be 2·h_v"}},
+       {"a convolution of no key", [](C& c) { c.c_ql = 3; }, {"c_q=3 queries and c_k=0"}},
+       {"rotary of an odd size", [](C& c) { c.rotary = Rotary::kHalves, c.d_k = 5; }, {"d_k=5 must be even"}},
+       {"tied", [](C& c) { c.rotary = Rotary::kHalves, c.key_value = KeyValueProjection::kTied; }, {"V = K"}},
+       {"bilinear", [](C& c) { c = C::Bilinear(24, 6), c.head_norm = HeadNorm::kRms; }, {"bilinear"}}},
+      [](const auto& change) {
+        C config = C::MultiHead(24, 6, 4);
+        change(config);
+        config.Validate();
+      });
 }
 
 }  // namespace family_test

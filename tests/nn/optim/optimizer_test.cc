@@ -103,7 +103,8 @@ TEST(ScheduleTest, EachStageOfAContinuedRunIsThatOfARunOfItsLength) {
       EXPECT_EQ(LearningRate(config, step), LearningRate(alone, step)) << Name(kind) << ", step " << step;
     }
     config.earlier_totals = {4};
-    if (kind != kInverseSquareRoot) EXPECT_THROW(config.Validate(), Error);
+    if (kind == kInverseSquareRoot) continue;
+    EXPECT_THROW(config.Validate(), Error);
   }
 }
 
