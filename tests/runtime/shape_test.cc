@@ -11,12 +11,14 @@ namespace shape_test {
 using testing::MessageOf;
 
 TEST(ShapeTest, SizesWhoseProductOverflowsAreRefusedWhereverAZeroStands) {
-  constexpr int64_t kLarge = int64_t{1} << 40;
-  for (const Shape& shape : {Shape{kLarge, kLarge}, Shape{kLarge, kLarge, 0}, Shape{0, kLarge, kLarge},
-                             Shape{kLarge, 0, kLarge}, Shape{INT64_MAX}, Shape{1, INT64_MAX, INT64_MAX}}) {
+  constexpr int64_t kLarge = int64_t{1} << 40, kHalf = int64_t{1} << 32;  // kHalf³ would wrap round to 0
+  for (const Shape& shape :
+       {Shape{kLarge, kLarge}, Shape{kHalf, kHalf, 4}, Shape{kLarge, kLarge, 0}, Shape{0, kLarge, kLarge},
+        Shape{kLarge, 0, kLarge}, Shape{INT64_MAX}, Shape{1, INT64_MAX, INT64_MAX}}) {
     EXPECT_EQ(MessageOf([&] { shape.NumElements(); }),
               StrCat("shape ", shape, " has more elements than memory can address"));
   }
+  EXPECT_EQ(MessageOf([] { (Shape{2, -3}).NumElements(); }), "negative size in shape [2, -3]");
   EXPECT_EQ((Shape{kLarge, 0, 4}).NumElements(), 0);
   EXPECT_EQ((Shape{kLarge, 1 << 15}).NumElements(), kLarge << 15);
 }
@@ -40,17 +42,6 @@ TEST(ShapeTest, HoldsUpToEightSizes) {
   EXPECT_EQ(MessageOf([] { Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}; }), "a tensor has at most 8 dimensions");
   EXPECT_EQ(MessageOf([&] { shape.at(3); }), "dimension 3 of a shape of rank 3, [2, 3, 5]");
   EXPECT_EQ(MessageOf([&] { shape.at(-4); }), "dimension -4 of a shape of rank 3, [2, 3, 5]");
-}
-
-TEST(ShapeTest, SizesThatNoMemoryHoldsAreRefused) {
-  EXPECT_EQ(MessageOf([] { (Shape{2, -3}).NumElements(); }), "negative size in shape [2, -3]");
-  const int64_t big = int64_t{1} << 32;
-  EXPECT_EQ(MessageOf([&] {
-              (Shape{big, big}).NumElements();
-            }),
-            "shape [4294967296, 4294967296] has more elements than memory can address");
-  // 2^64 would wrap round to 0, 2^65 + … to something small.
-  EXPECT_NE(MessageOf([&] { (Shape{big, big, 4}).NumElements(); }), "");
 }
 
 TEST(ShapeTest, ContiguousStridesAreRowMajor) {
@@ -79,15 +70,16 @@ TEST(ShapeTest, BracketsAreParsed) {
 }
 
 TEST(ShapeTest, WhatIsNotABracketIsQuoted) {
-  EXPECT_EQ(MessageOf([] { ParseBracket("Q"); }), "'Q' is not of the form NAME[dim, dim, …]");
-  EXPECT_EQ(MessageOf([] { ParseBracket(""); }), "'' is not of the form NAME[dim, dim, …]");
-  EXPECT_EQ(MessageOf([] { ParseBracket("Q[a"); }), "'Q[a' is not of the form NAME[dim, dim, …]");
-  EXPECT_EQ(MessageOf([] { ParseBracket("[a]"); }), "'[a]' does not begin with a tensor's name");
-  EXPECT_EQ(MessageOf([] { ParseBracket("1Q[a]"); }), "'1Q[a]' does not begin with a tensor's name");
-  EXPECT_EQ(MessageOf([] { ParseBracket("Q[a,]"); }), "'' in 'Q[a,]' is not a dimension's name");
-  EXPECT_EQ(MessageOf([] { ParseBracket("Q[a b]"); }), "'a b' in 'Q[a b]' is not a dimension's name");
-  EXPECT_EQ(MessageOf([] { ParseBracket("Q[-1]"); }), "'-1' in 'Q[-1]' is not a dimension's name");
-  EXPECT_EQ(MessageOf([] { ParseBracket("Q[a[b]]"); }), "'a[b]' in 'Q[a[b]]' is not a dimension's name");
+  testing::ExpectRefused<std::string>({{"a name", "Q", {"'Q' is not of the form NAME[dim, dim, …]"}},
+                                       {"nothing", "", {"'' is not of the form NAME[dim, dim, …]"}},
+                                       {"open", "Q[a", {"'Q[a' is not of the form NAME[dim, dim, …]"}},
+                                       {"no name", "[a]", {"'[a]' does not begin with a tensor's name"}},
+                                       {"a number", "1Q[a]", {"'1Q[a]' does not begin with a tensor's name"}},
+                                       {"a comma", "Q[a,]", {"'' in 'Q[a,]' is not a dimension's name"}},
+                                       {"a blank", "Q[a b]", {"'a b' in 'Q[a b]' is not a dimension's name"}},
+                                       {"a minus", "Q[-1]", {"'-1' in 'Q[-1]' is not a dimension's name"}},
+                                       {"nested", "Q[a[b]]", {"'a[b]' in 'Q[a[b]]' is not a dimension's name"}}},
+                                      [](const std::string& text) { ParseBracket(text); });
 }
 
 TEST(DimsTest, BindsNamesToSizes) {
@@ -102,40 +94,24 @@ TEST(DimsTest, BindsNamesToSizes) {
   EXPECT_THROW(dims["d_v"], std::logic_error);
 }
 
-TEST(DimsTest, ANameWithTwoSizesShowsBothTensors) {
-  Dims dims("attention");
-  dims.Bind("Q[b, n, d_k, h_k]", {2, 5, 64, 8});
-  EXPECT_EQ(MessageOf([&] {
-              dims.Bind("K[b, m, d_k, h_k]", {2, 96, 32, 8});
-            }),
-            "attention: K[b, m, d_k, h_k] = [2, 96, 32, 8] has d_k=32, but d_k=64 in Q[b, n, d_k, h_k] = "
-            "[2, 5, 64, 8]");
-}
-
-TEST(DimsTest, ANameTwiceInOneBracketIsASquare) {
-  Dims dims("mix");
-  dims.Bind("P[h, h]", {3, 3});
-  EXPECT_EQ(MessageOf([] {
-              Dims("mix").Bind("P[h, h]", {3, 4});
-            }),
-            "mix: P[h, h] = [3, 4] has h=4, but h=3 in P[h, h] = [3, 4]");
-}
-
-TEST(DimsTest, AWrongRankShowsTheShape) {
-  EXPECT_EQ(MessageOf([] {
-              Dims("softmax").Bind("X[n, d]", {2, 3, 4});
-            }),
-            "softmax: X[n, d] has 2 dimensions, but the tensor given is [2, 3, 4]");
-}
-
-TEST(DimsTest, AFixedNumberIsChecked) {
-  Dims dims("bias");
-  dims.Bind("T[h, 32]", {8, 32});
-  EXPECT_FALSE(dims.Has("32"));
-  EXPECT_EQ(MessageOf([] {
-              Dims("bias").Bind("T[h, 32]", {8, 31});
-            }),
-            "bias: T[h, 32] = [8, 31] has 31 where 32 is fixed");
+TEST(DimsTest, WhatDoesNotFitShowsBothSizesAndWhereTheyAreFrom) {
+  struct Bindings {
+    std::vector<std::pair<const char*, Shape>> all;  // the last is refused
+  };
+  testing::ExpectRefused<Bindings>(
+      {{"two tensors",
+        {{{"Q[b, n, d_k, h_k]", {2, 5, 64, 8}}, {"K[b, m, d_k, h_k]", {2, 96, 32, 8}}}},
+        {"op: K[b, m, d_k, h_k] = [2, 96, 32, 8] has d_k=32, but d_k=64 in Q[b, n, d_k, h_k] = [2, 5, 64, 8]"}},
+       {"no square", {{{"P[h, h]", {3, 4}}}}, {"op: P[h, h] = [3, 4] has h=4, but h=3 in P[h, h] = [3, 4]"}},
+       {"rank", {{{"X[n, d]", {2, 3, 4}}}}, {"op: X[n, d] has 2 dimensions, but the tensor given is [2, 3, 4]"}},
+       {"fixed", {{{"T[h, 32]", {8, 31}}}}, {"op: T[h, 32] = [8, 31] has 31 where 32 is fixed"}}},
+      [](const Bindings& bindings) {
+        Dims dims("op");
+        for (const auto& [bracket, shape] : bindings.all) dims.Bind(bracket, shape);
+      });
+  Dims fits("op");
+  fits.Bind("P[h, h]", {3, 3}).Bind("T[h, 32]", {3, 32});
+  EXPECT_FALSE(fits.Has("32"));
 }
 
 TEST(DimsTest, ASizeByDecreeIsNamedByItsSource) {
@@ -143,12 +119,14 @@ TEST(DimsTest, ASizeByDecreeIsNamedByItsSource) {
   dims.Set("d_model", 512, "the configuration");
   dims.Set("d_model", 512, "again");
   EXPECT_EQ(dims["d_model"], 512);
-  EXPECT_EQ(MessageOf([&] {
-              dims.Bind("X[n, d_model]", {4, 256});
-            }),
-            "linear: X[n, d_model] = [4, 256] has d_model=256, but d_model=512 in the configuration");
-  EXPECT_EQ(MessageOf([&] { dims.Set("d_model", 256, "the option"); }),
-            "linear: d_model=256 from the option, but d_model=512 in the configuration");
+  testing::ExpectRefused({{"a tensor",
+                           [&] {
+                             dims.Bind("X[n, d_model]", {4, 256});
+                           },
+                           {"linear: X[n, d_model] = [4, 256] has d_model=256, but d_model=512 in the configuration"}},
+                          {"an option",
+                           [&] { dims.Set("d_model", 256, "the option"); },
+                           {"linear: d_model=256 from the option, but d_model=512 in the configuration"}}});
 }
 
 }  // namespace shape_test
