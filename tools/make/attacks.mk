@@ -5,7 +5,7 @@
 # handles of C.
 THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention_test \
     nn/attention/attention_test nn/attention/fused_test models/training/objectives/batches models/training/loop \
-    models/training/ranks/reducer models/bindings/c/
+    models/training/ranks/reducer models/bindings/c/ bits/
 .PHONY: test-threads
 test-threads:  ## run the tests of what threads share under ThreadSanitizer
 	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" \

@@ -73,9 +73,9 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
 # Programs that the tests of a folder run besides their own.
-test_needs = $(if $(filter tools/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
+test_needs = $(if $(filter bits/% tools/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
     $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
-    $(if $(filter install/% python/%,$(1)),$(LIBRARIES)) \
+    $(if $(filter bits/% install/% python/%,$(1)),$(LIBRARIES)) \
     $(if $(filter faults/%,$(1)),$(FAULTS)) \
     $(if $(filter course/%,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
@@ -129,16 +129,16 @@ examples: $(EXAMPLES) $(C_EXAMPLES)  ## build the examples, which examples/READM
 	@echo "$(words $(EXAMPLES) $(C_EXAMPLES)) programs in $(BUILD)/examples"
 
 # After a change of bits that is meant: the file's difference is then part of the change.
-PUBLISHED_BITS := $(BUILD)/tests/tools/commands/published_bits_test
+PUBLISHED_BITS := $(BUILD)/tests/bits/bits_test
 .PHONY: published-bits
-published-bits: $(PUBLISHED_BITS)  ## rewrite tests/tools/commands/published_bits.txt, after an intended change of bits
-	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
+published-bits: $(PUBLISHED_BITS) $(COMMAND) $(LIBRARIES)  ## rewrite tests/bits/published_bits.txt, after an intended change of bits
+	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_BUILD='$(abspath $(BUILD))' CROSSTALK_BITS=publish $(PUBLISHED_BITS) --gtest_brief=1
 
 # Everything that is printed and written of fixtures, the symbols, and the bits: a change that means none shows none.
 .PHONY: net net-accept
 net: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## check in half a minute that outputs, files, symbols and bits are as before
 	@sh tests/net/net.sh $(BUILD)
-	@$(MAKE) --no-print-directory test ONLY='commands/published_bits commands/earlier_runs training/ranks/'
+	@$(MAKE) --no-print-directory test ONLY='bits/ commands/earlier_runs training/ranks/'
 net-accept: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## take the outputs of now as tests/net/expected.sha256, after an intended change
 	@sh tests/net/net.sh $(BUILD) --accept
 
@@ -155,7 +155,7 @@ test-browser: $(COMMAND) $(BROWSER_TEST)  ## open the pages of a report in headl
 .PHONY: test-narrow
 test-narrow:  ## run the kernels' tests and the published runs in vectors of 16 bytes, as on NEON
 	@$(MAKE) --no-print-directory test BUILD=$(BUILD)-narrow CPPFLAGS='$(CPPFLAGS) -DCROSSTALK_VECTOR_BYTES=16' \
-	  ONLY='kernels/ commands/published_bits'
+	  ONLY='kernels/ bits/'
 
 .PHONY: layers
 layers:  ## check that every include points up the list of layers

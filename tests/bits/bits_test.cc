@@ -1,0 +1,358 @@
+// The matrix of bits. A row of published_bits.txt is a training; however it is carried out, its model has the sum that
+// stands there, and its losses, gradients' norms, optimizer's state, answers and text are the same. The ways to carry
+// it out:
+//
+//   machine  each SIMD target of this CPU, and for bfloat16 each of its units; an emulated one (EmulatedMachine)
+//   threads  1, 2, 3, 5, 8
+//   ranks    none, 1, 2, 3, or one for each part of a step: threads of this process (tests/mpi has processes)
+//   cut      none; stopped after a step; killed after a checkpoint; both go on elsewhere: on another machine of the
+//            same rounding, other threads and other ranks. Or continued: finished as it was planned, then given more
+//            steps
+//   host     the library, the C interface, the command by its options or by a configuration file, Python
+//
+// Each row is trained on a machine of each group (MachineGroups). The other axes are chosen so that each value of them
+// meets each other, each machine, and each model, attention, implementation, optimizer and precision, which is checked
+// at the end. CROSSTALK_BITS=all trains every row in every way, in half an hour; CROSSTALK_BITS=publish (make
+// published-bits) rewrites the file.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/autograd/tape.h"
+#include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/bindings/c/crosstalk.h"
+#include "crosstalk/models/decoding/text_writer.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/finetuning.h"
+#include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/trained.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "tests/bits/published.h"
+#include "tests/bits/ways.h"
+#include "tests/support/command_checks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/thread_transport.h"
+#include "tools/cli/option_table.h"
+
+namespace crosstalk {
+namespace bits_test {
+
+using namespace bits;  // ways.h
+
+using Words = std::vector<std::string>;
+
+class PlaceScope {
+ public:
+  explicit PlaceScope(const Place& place) : threads_(place.threads) {
+    kernels::RestrictSimdTarget(place.machine.launcher.empty() ? place.machine.target : "");
+    kernels::RestrictBFloat16Unit(place.unit);
+  }
+  ~PlaceScope() {
+    kernels::RestrictBFloat16Unit("");
+    kernels::RestrictSimdTarget("");
+  }
+
+ private:
+  ThreadsScope threads_;
+};
+
+// ---- Hosts
+
+// Part of a run: from its beginning, or from where it was cut, to its end or to where it stops.
+struct Part {
+  std::string folder;
+  Words options;  // those that are given; of a run that is resumed, few or none
+  bool resumed = false;
+  int64_t steps = -1;  // then it stops; -1: it goes on to its end. Only in this process
+};
+
+Given AsGiven(const Words& options) {
+  if (options.empty()) return Given(Json::MakeObject({}));
+  OptionTable table;
+  table.AddFields(TrainingFields());
+  table.Parse(options);
+  return table.Values();
+}
+
+// JSON of what is given: of a new run the whole configuration, of a resumed one its steps.
+std::string JsonOf(const Part& part) {
+  if (!part.resumed) {
+    TrainingConfig config = ConfigToBegin(AsGiven(part.options));
+    MakePathsAbsolute(&config);
+    return ToJson(*ResolvedConfig(config)).Dump();
+  }
+  return part.options.empty() ? "{}" : Json::MakeObject({{"steps", std::stoi(part.options.at(1))}}).Dump();
+}
+
+void TrainByLibrary(const Part& part, int ranks) {
+  ResumeOptions resume;
+  if (part.resumed) resume.from = ResumeOptions::From::kNewest;
+  const Given given = AsGiven(part.options);
+  const ResolvedConfig config(part.resumed ? ConfigToResume(given, resume, part.folder) : ConfigToBegin(given));
+  int64_t done = 0;
+  TrainingObserver observer;
+  observer.step = [&](const StepResult&) { ++done; };
+  observer.stop = [&] { return done == part.steps; };
+  if (ranks == 0) {
+    TrainingRun(config, part.folder, resume, observer).Train();
+    return;
+  }
+  testing::RunRanks(ranks, [&](testing::ThreadTransport& transport) {
+    RankGroup group(transport);
+    if (!group.leads()) return ServeRanks(group);
+    TrainingRun(config, part.folder, resume, observer, &group).Train();
+    EndRanks(group);
+  });
+}
+
+void TrainByC(const Part& part) {
+  ct_training* training = nullptr;
+  CROSSTALK_CHECK(ct_training_open(part.folder.c_str(), JsonOf(part).c_str(), part.resumed ? "auto" : nullptr, nullptr,
+                                   &training) == CT_OK,
+                  ct_last_error());
+  int more = 1;
+  for (int64_t step = 0; more != 0 && step != part.steps; ++step) {
+    CROSSTALK_CHECK(ct_training_step(training, &more) == CT_OK, ct_last_error());
+  }
+  if (part.steps >= 0) ct_training_save(training);
+  ct_free(training);
+}
+
+void TrainByCommand(const Part& part, const Place& place, Host host) {
+  Words words = {
+      "train", "--out", part.folder, "--simd", place.machine.target, "--threads", std::to_string(place.threads)};
+  if (part.resumed) words = Joined(words, {"--resume", "auto"});
+  if (host == Host::kFile) {
+    WriteBytes(part.folder + ".json", JsonOf(part));
+    words = Joined(words, {"--config", part.folder + ".json"});
+  } else {
+    words = Joined(words, part.options);
+  }
+  const bool here = place.machine.launcher.empty();
+  Succeeded(RunCommand(here ? words : Joined(place.machine.launcher, words),
+                       {.program = here ? "" : "/usr/bin/env", .environment = {"CROSSTALK_BFLOAT16=" + place.unit}}));
+}
+
+constexpr char kPython[] = R"(
+import json, sys, crosstalk
+folder, configuration, resume, steps, threads = sys.argv[1:]
+crosstalk.set_threads(int(threads))
+with crosstalk.Training(folder, resume=resume, **json.loads(configuration)) as training:
+    while int(steps) != training.description["step"] and training.step():
+        pass
+)";
+
+// A sanitizer's build is slow, and a plain interpreter cannot load its library: there each row is trained once.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kInstrumented = true;
+#else
+constexpr bool kInstrumented = false;
+#endif
+bool HasPython() { return !kInstrumented && std::getenv("CROSSTALK_BUILD") != nullptr; }
+
+void TrainByPython(const Part& part, const Place& place) {
+  const std::string source = std::getenv("CROSSTALK_SOURCE"), build = std::getenv("CROSSTALK_BUILD");
+  Succeeded(RunCommand({"-c", kPython, part.folder, JsonOf(part), part.resumed ? "auto" : "none",
+                        std::to_string(part.steps), std::to_string(place.threads)},
+                       {.program = "/usr/bin/python3",
+                        .environment = {"PYTHONDONTWRITEBYTECODE=1", "CROSSTALK_SIMD=" + place.machine.target,
+                                        "PYTHONPATH=" + source + "/models/bindings/python",
+                                        "CROSSTALK_LIBRARY=" + build + "/lib/libcrosstalk.so"}}));
+}
+
+void Train(const Part& part, const Place& place, Host host) {
+  const PlaceScope scope(place);
+  switch (host) {
+    case Host::kLibrary:
+      return TrainByLibrary(part, place.ranks);
+    case Host::kC:
+      return TrainByC(part);
+    case Host::kCommand:
+    case Host::kFile:
+      return TrainByCommand(part, place, host);
+    case Host::kPython:
+      return TrainByPython(part, place);
+  }
+}
+
+// ---- What a training leaves
+
+// What must be equal, in the order in which it is computed: {"step 2: loss", "5.25"}, ….
+using Results = std::vector<std::pair<std::string, std::string>>;
+
+std::string BitsOf(const Tensor& tensor) {
+  const Tensor values = tensor.Contiguous();
+  const auto* bytes = static_cast<const char*>(values.raw_data());
+  return ChecksumText(Crc64Of({bytes, static_cast<size_t>(values.num_elements()) * SizeOf(values.dtype())}));
+}
+
+void AddFile(const std::string& path, Results* results) {
+  for (const NamedTensor& tensor : ReadSafetensors(path).tensors) {
+    results->emplace_back(StrCat(std::filesystem::path(path).filename().string(), ": ", tensor.name),
+                          BitsOf(tensor.tensor));
+  }
+}
+
+// Of the trained model in double: a loss, its gradients; and in the run's own precision the text that it writes.
+void AddModel(const std::string& run, const Batch& batch, Results* results) {
+  const Trained in_double = OpenRun(run, {.dtype = DType::kFloat64});
+  const LossResult loss = in_double.model->Loss(batch, {.z_loss = 1e-4}, {});
+  Backward(loss.Scaled({}));
+  results->emplace_back("in double: loss", StrCat(Json(Means(loss.sums)[0].value).Dump()));
+  for (const NamedParameter& parameter : in_double.model->Parameters()) {
+    if (!parameter.value.grad().defined()) continue;
+    results->emplace_back("in double: gradient of " + parameter.name, BitsOf(parameter.value.grad()));
+  }
+  const Trained own = OpenRun(run);
+  const std::unique_ptr<TextWriter> writer = own.model->MakeWriter(own.tokenizer);
+  if (writer == nullptr) return;
+  const std::string prompt = "The ___ sat";
+  SearchOptions options = writer->Defaults(prompt);
+  options.max_length = std::min<int64_t>(options.max_length, 8);
+  std::string text;
+  WriteText(*own.model, *writer, prompt, options, [&](std::string_view piece, Author) { text += piece; });
+  results->emplace_back("text", text);
+}
+
+Results ResultsOf(const std::string& run, const Batch& batch) {
+  Results results;
+  for (const Json& line : ReadMetrics(run + "/metrics.jsonl")) {
+    for (const auto& [key, value] : line.AsObject()) {
+      if (testing::Contains(key, "second") || key == "bytes_sent") continue;  // times, and what goes between ranks
+      results.emplace_back(StrCat("step ", line.At("step").Dump(), ": ", key), value.Dump());
+    }
+  }
+  AddFile(run + "/model.safetensors", &results);
+  const CheckpointStore store(run + "/checkpoints");
+  AddFile(store.PathOf(store.Steps().back()) + "/optimizer.safetensors", &results);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run)) {
+    const std::string path = std::filesystem::relative(entry.path(), run).string();
+    if (path == "scores.json" || (path.starts_with("predictions/") && entry.is_regular_file())) {
+      results.emplace_back(path, ReadBytes(entry.path().string()));
+    }
+  }
+  AddModel(run, batch, &results);
+  const Json configuration = RunFolder(run).ReadRunFile().At("configuration");
+  for (const auto& [key, value] : configuration.AsObject()) {
+    if (key != "checkpoint_every" && key != "keep" && key != "task_data")
+      results.emplace_back("run.json: " + key, value.Dump());
+  }
+  return results;
+}
+
+// "" where they are equal; else the first difference.
+std::string FirstDifference(const Results& here, const Results& there) {
+  for (size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
+    if (i >= here.size()) return there[i].first + " is missing";
+    if (i >= there.size() || here[i].first != there[i].first) return here[i].first + " is in one of them";
+    if (here[i].second != there[i].second) {
+      return StrCat(here[i].first, " is ", here[i].second, ", not ", there[i].second);
+    }
+  }
+  return "";
+}
+
+// Trains a row and returns the sum of its model.
+std::string Carry(const PublishedRow& row, const Way& way, const Batch& batch, Results* results) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  const int64_t steps = std::stoi(row.Get("--steps"));
+  Part first = {.folder = run, .options = row.options}, second = {.folder = run, .options = {}, .resumed = true};
+  const auto set = [&](const std::string& option, const std::string& value) {
+    const auto found = std::find(first.options.begin(), first.options.end(), option);
+    if (found != first.options.end()) {
+      *(found + 1) = value;
+    } else {
+      first.options.insert(first.options.end(), {option, value});
+    }
+  };
+  if (way.cut == Cut::kStopped) first.steps = 1;
+  if (way.cut == Cut::kKilled) set("--checkpoint-every", "1"), set("--keep", "2");
+  if (way.cut == Cut::kContinued) {
+    set("--steps", row.Get("--continued-at"));
+    const auto planned = std::find(first.options.begin(), first.options.end(), "--continued-at");
+    first.options.erase(planned, planned + 2);
+    second.options = {"--steps", row.Get("--steps")};
+  }
+  Train(first, way.first, way.host);
+  if (way.cut == Cut::kKilled) {  // as if after the last checkpoint but one
+    std::filesystem::remove_all(CheckpointStore(run + "/checkpoints").PathOf(steps));
+    for (const char* last : {"model.safetensors", "scores.json", "predictions"}) {
+      std::filesystem::remove_all(run + "/" + last);
+    }
+  }
+  if (way.cut != Cut::kNone) Train(second, way.second, way.host);
+  const PlaceScope scope(way.cut == Cut::kNone ? way.first : way.second);
+  *results = ResultsOf(run, batch);
+  return Sha256OfFile(run + "/model.safetensors");
+}
+
+TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
+  CROSSTALK_NEEDS_SOURCE();
+  const char* const asked = std::getenv("CROSSTALK_BITS");
+  const bool publish = asked != nullptr && std::string(asked) == "publish", all = asked != nullptr && !publish;
+  // A run waits for the disk at each file; where temporary files may be in memory, they are.
+  if (std::filesystem::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
+  std::filesystem::current_path(std::getenv("CROSSTALK_SOURCE"));
+  Groups groups = MachineGroups();
+  if (kInstrumented) groups.erase(groups.begin(), groups.end() - 1);
+  PublishedBits published;
+  Coverage coverage;
+  std::set<std::string> by_python;  // models
+  uint64_t draws = 0;
+  const auto draw = [&](size_t count) {
+    return static_cast<size_t>(UniformInt({.seed = 1, .stream = StreamId("ways")}, draws++, count));
+  };
+  for (PublishedRow& row : published.rows) {
+    std::map<std::string, Results> expected;  // by rounding
+    const ResolvedConfig config(ConfigToBegin(AsGiven(row.options)));
+    const Batch batch = MakeBatches(*config, OpenTrainingData(*config), {0})->Get(0, 0);
+    const auto train = [&](const Way& way) {
+      SCOPED_TRACE(row.name + "\n" + way.Text());
+      const std::string& bits = way.first.machine.bits;
+      Results results;
+      const std::string sum = Carry(row, way, batch, &results);
+      coverage.Add(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
+      const bool first = expected.emplace(bits, results).second;
+      EXPECT_EQ(FirstDifference(results, expected[bits]), "") << "the first way of this row was another";
+      if (publish && first) row.sum(bits) = sum;
+      EXPECT_EQ(sum, row.sum(bits)) << "the published sum";
+    };
+    for (const std::vector<Machine>& group : groups) {
+      kernels::RestrictSimdTarget(group[0].launcher.empty() ? group[0].target : "");
+      const Words units = row.Get("--precision") == "bf16" ? kernels::SupportedBFloat16Units() : Words{""};
+      for (const std::string& unit : units) {
+        const auto draw_way = [&] { return DrawWay(row, groups, group[draw(group.size())], unit, draw); };
+        Way best;
+        int64_t most = -1;
+        for (int i = 0; i < 16; ++i) {
+          const Way way = draw_way();
+          const int64_t met = coverage.CountNew(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
+          if (met > most) best = way, most = met;
+        }
+        if (HasPython() && unit.empty() && by_python.insert(row.Get("--model")).second) best.host = Host::kPython;
+        train(best);
+        if (all) {
+          for (int i = 0; i < 60; ++i) train(draw_way());
+        }
+      }
+    }
+    if (::testing::Test::HasFailure() && !publish) break;  // what follows says the same
+  }
+  if (!kInstrumented) coverage.ExpectAll();
+  if (publish) published.Write();
+}
+
+}  // namespace bits_test
+}  // namespace crosstalk
