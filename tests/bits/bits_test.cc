@@ -3,7 +3,7 @@
 // it out:
 //
 //   machine  each SIMD target of this CPU, and for bfloat16 each of its units; an emulated one (EmulatedMachine)
-//   threads  1, 2, 3, 5, 8
+//   threads  1, 2, 3, 7
 //   ranks    none, 1, 2, 3, or one for each part of a step: threads of this process (tests/mpi has processes)
 //   cut      none; stopped after a step; killed after a checkpoint; both go on elsewhere: on another machine of the
 //            same rounding, other threads and other ranks. Or continued: finished as it was planned, then given more
@@ -43,6 +43,7 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_transport.h"
+#include "tests/support/tiny_config.h"
 #include "tools/cli/option_table.h"
 
 namespace crosstalk {
@@ -315,7 +316,7 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
     return static_cast<size_t>(UniformInt({.seed = 1, .stream = StreamId("ways")}, draws++, count));
   };
   for (PublishedRow& row : published.rows) {
-    std::map<std::string, Results> expected;  // by rounding
+    std::map<std::string, std::pair<Way, Results>> expected;  // the first, by rounding
     const ResolvedConfig config(ConfigToBegin(AsGiven(row.options)));
     const Batch batch = MakeBatches(*config, OpenTrainingData(*config), {0})->Get(0, 0);
     const auto train = [&](const Way& way) {
@@ -324,8 +325,8 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
       Results results;
       const std::string sum = Carry(row, way, batch, &results);
       coverage.Add(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
-      const bool first = expected.emplace(bits, results).second;
-      EXPECT_EQ(FirstDifference(results, expected[bits]), "") << "the first way of this row was another";
+      const bool first = expected.emplace(bits, std::pair(way, results)).second;
+      EXPECT_EQ(FirstDifference(results, expected[bits].second), "") << "compared with " << expected[bits].first.Text();
       if (publish && first) row.sum(bits) = sum;
       EXPECT_EQ(sum, row.sum(bits)) << "the published sum";
     };
@@ -350,8 +351,84 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
     }
     if (::testing::Test::HasFailure() && !publish) break;  // what follows says the same
   }
-  if (!kInstrumented) coverage.ExpectAll();
+  if (!kInstrumented && !::testing::Test::HasFailure()) coverage.ExpectAll();
   if (publish) published.Write();
+}
+
+// Of each model every objective, precision and optimizer, and every attention, fused and composed; parts for ranks, and
+// a continued run.
+TEST(BitsTest, EveryModelHasARowOfEachKind) {
+  CROSSTALK_NEEDS_SOURCE();
+  std::set<std::string> names, there;
+  for (const PublishedRow& row : PublishedBits().rows) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_EQ(row.fma.size() + row.no_fma.size(), 2 * 64u) << row.name;
+    const Point point = PointOf(row);
+    const std::string& model = point.at("model");
+    there.insert(model + " " + row.Get("--objective", FindModel(model).objectives[0]));
+    for (const char* axis : {"precision", "optimizer"}) there.insert(model + " " + point.at(axis));
+    there.insert(model + " " + point.at("implementation") + " " + point.at("attention"));
+    for (const char* option : {"--shards", "--continued-at"}) {
+      if (!row.Get(option).empty()) there.insert(model + " " + option);
+    }
+  }
+  std::set<std::string> wanted;
+  for (const ModelType& model : ModelTypes()) {
+    const auto want = [&](const std::string& what) { wanted.insert(StrCat(model.name, " ", what)); };
+    for (const char* objective : model.objectives) want(objective);
+    for (const std::string& precision : NamesOf<Precision>()) want(precision);
+    for (const std::string& optimizer : NamesOf<OptimizerKind>()) want(optimizer);
+    for (const std::string& kind : NamesOf<AttentionKind>()) want("fused " + kind), want("composed " + kind);
+    want("--shards"), want("--continued-at");
+  }
+  for (const std::string& kind : wanted) {
+    EXPECT_TRUE(there.contains(kind)) << "no row of " << kind << ": add its options to published_bits.txt; "
+                                      << "make published-bits fills in the rest";
+  }
+}
+
+// From one rounding to another the bits change: a message says so, and run.json has both.
+TEST(BitsTest, AnotherRoundingIsSaidAndRecorded) {
+  const std::vector<std::string> fusing = kernels::SimdTargetsOf("fma"), others = kernels::SimdTargetsOf("no-fma");
+  if (fusing.empty() || others.empty()) GTEST_SKIP() << "this CPU has one rounding";
+  const TempDir dir;
+  const std::string run = dir / "run";
+  TrainingConfig config = *TinyConfig();
+  config.optimization.steps = 6;
+  config.optimization.precision = Precision::kBFloat16;
+  config.run.keep = 9;
+  const auto train = [&](const std::string& target, int64_t until) {
+    const PlaceScope scope({.machine = {target, "", {}}, .unit = "widened"});
+    std::string said;
+    int64_t done = 0;
+    TrainingObserver observer;
+    observer.message = [&](const std::string& message) { said += message; };
+    observer.step = [&](const StepResult& step) { done = step.step; };
+    observer.stop = [&] { return done >= until; };
+    const ResumeOptions newest = {.from = ResumeOptions::From::kNewest, .path = ""};
+    TrainingRun(ResolvedConfig(config), run, newest, observer).Train();
+    return said;
+  };
+  const auto says = [](int64_t first, const std::string& there, const std::string& here) {
+    return StrCat("this run computed steps ", first, " to ", first + 1, " with ", there, " and goes on with ", here,
+                  ", which rounds a·b + c otherwise");
+  };
+  const auto bits = [&] { return RunFolder(run).ReadRunFile().At("simd_bits").AsString(); };
+  EXPECT_EQ(train(fusing[0], 2), "");
+  EXPECT_EQ(bits(), "fma");
+  EXPECT_PRED2(testing::Contains, train(others[0], 4), says(1, fusing[0], others[0]));
+  EXPECT_EQ(bits(), "mixed");
+  // Back on the first: the steps between stay rounded as they are.
+  EXPECT_PRED2(testing::Contains, train(fusing.back(), 6), says(3, others[0], fusing.back()));
+  EXPECT_EQ(bits(), "mixed");
+  const Json file = RunFolder(run).ReadRunFile();
+  EXPECT_EQ(file.At("sessions").AsArray().at(1).At("simd_target").AsString(), others[0]);
+  EXPECT_EQ(file.At("sessions").AsArray().at(1).At("bfloat16_unit").AsString(), "widened");
+  // From before they were computed: nothing of them stands.
+  for (int64_t step = 3; step <= 6; ++step)
+    std::filesystem::remove_all(CheckpointStore(run + "/checkpoints").PathOf(step));
+  EXPECT_FALSE(testing::Contains(train(fusing[0], 6), "otherwise"));
+  EXPECT_EQ(bits(), "fma");
 }
 
 }  // namespace bits_test

@@ -48,7 +48,7 @@ enum class Host { kLibrary, kC, kCommand, kFile, kPython };
 enum class Cut { kNone, kStopped, kKilled, kContinued };
 inline constexpr const char* kHostNames[] = {"library", "C", "command", "configuration file", "Python"};
 inline constexpr const char* kCutNames[] = {"whole", "stopped after a step", "killed after a checkpoint", "continued"};
-inline constexpr int kThreads[] = {1, 2, 3, 5, 8};
+inline constexpr int kThreads[] = {1, 2, 3, 7};
 inline constexpr int kRanks[] = {0, 1, 2, 3, -1};  // -1: one for each part
 
 // Where a session of a run computes.

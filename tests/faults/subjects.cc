@@ -121,6 +121,7 @@ struct Trained {
   std::map<int64_t, double> scores;  // of each step's checkpoint
 };
 
+// From nothing to the end of its plan; or from a cut, continued beyond it.
 class Training : public Subject {
  public:
   enum class From { kNothing, kCut };
@@ -129,7 +130,9 @@ class Training : public Subject {
 
   Calls Begin(Bench& bench) override {
     fs::remove_all(bench.run());
-    const CommandResult whole = bench.Run("", Arguments(bench, "none"), "");
+    CommandResult whole = bench.Run("", Arguments(bench, "none"), "");
+    const Calls calls = bench.ReadCalls();
+    if (from_ == From::kCut) whole = bench.Run("", Arguments(bench, "auto"), "");
     if (whole.exit_code != 0) throw std::runtime_error("the undisturbed run failed: " + whole.errors);
     trained_ = {crosstalk::ReadBytes(bench.run() + "/model.safetensors"), Metrics(bench.run()), Names(bench.run()), {}};
     std::istringstream lines(trained_.metrics);
@@ -138,7 +141,6 @@ class Training : public Subject {
       if (json.At("event").AsString() == "eval")
         trained_.scores[json.At("step").AsInt()] = json.At("ln_ppl").AsDouble();
     }
-    Calls calls = bench.ReadCalls();
     if (from_ == From::kNothing) return calls;
     // Cut while the checkpoint of step 4 is put in place: it lies there under its temporary name, its metrics are
     // written, and the best checkpoint is not the newest.
@@ -182,11 +184,12 @@ class Training : public Subject {
   std::vector<std::string> Arguments(const Bench& bench, const std::string& resume) const {
     std::istringstream words(
         "train --model t5 --tokenizer bytes --d-model 8 --heads 1 --d-ff 8 --layers 1 --input-length 8 --batch 2 "
-        "--steps 5 "
         "--eval-batches 1 --eval-every 1 --checkpoint-every 1 --keep 1 --threads 1 --learning-rate 1 --seed 3");
     std::vector<std::string> arguments;
     for (std::string word; words >> word;) arguments.push_back(word);
-    arguments.insert(arguments.end(), {"--data", root_ + "/text.txt", "--out", bench.run(), "--resume", resume});
+    const char* const steps = from_ == From::kCut && resume == "auto" ? "6" : "5";
+    arguments.insert(arguments.end(), {"--steps", steps, "--data", root_ + "/text.txt"});
+    arguments.insert(arguments.end(), {"--out", bench.run(), "--resume", resume});
     return arguments;
   }
 

@@ -65,8 +65,8 @@ class Subject {
   std::string name_;
 };
 
-// The command's training, from nothing ("train"), or going on from where a kill has left it ("resume"); its
-// measurement of a finished run ("eval"); a program that embeds the library ("host").
+// The command's training, from nothing ("train"), or going on from where a kill has left it, for more steps than
+// were planned ("resume"); its measurement of a finished run ("eval"); a program that embeds the library ("host").
 std::vector<std::unique_ptr<Subject>> AllSubjects(const std::string& root);
 
 }  // namespace faults

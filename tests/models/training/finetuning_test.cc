@@ -199,25 +199,6 @@ TEST_F(FinetuningTest, RowsWithoutAnAnswerAreAnsweredAndNotMeasured) {
   EXPECT_TRUE(ConstantGuessOf(task, rows).empty());
 }
 
-TEST_F(FinetuningTest, TheBitsAreThoseOfAnyNumberOfThreadsAndAnyInterruption) {
-  for (const std::string model : {"t5", "bert"}) {
-    const TrainingConfig config = Config(model, OptimizerStart::kFresh, 5);
-    Train(config, dir_ / (model + "-whole"));
-    int steps = 0;
-    TrainingObserver stopping;
-    stopping.step = [&](const StepResult&) { ++steps; };
-    stopping.stop = [&] { return steps >= 3; };
-    const ThreadsScope threads(3);
-    EXPECT_EQ(Train(config, dir_ / (model + "-cut"), ResumeOptions::From::kNothing, stopping).end,
-              TrainingSummary::End::kStopped);
-    Train(config, dir_ / (model + "-cut"), ResumeOptions::From::kNewest);
-    EXPECT_TRUE(Model(model + "-whole") == Model(model + "-cut"));
-    for (const char* file : {"scores.json", "predictions/dev/SST-2.tsv", "predictions/test/SST-2.tsv"}) {
-      EXPECT_EQ(ReadFile(dir_ / (model + "-whole/" + file)), ReadFile(dir_ / (model + "-cut/" + file))) << file;
-    }
-  }
-}
-
 TEST_F(FinetuningTest, AStateThatIsCarriedOverChangesTheSteps) {
   Train(Config("t5", OptimizerStart::kFresh), dir_ / "fresh");
   const TrainingConfig carried = Config("t5", OptimizerStart::kCarried);

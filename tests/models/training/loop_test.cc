@@ -132,34 +132,6 @@ TEST(LoopTest, DenominatorsDifferByThePadding) {
   EXPECT_GT(tokens.loss, LnPpl(tokens)) << "the z-loss comes on top";
 }
 
-TEST(LoopTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
-  ModelConfig config = TinyConfig();
-  config.dropout_rate = 0.2;
-  config.SetAttention(config.encoder_self);
-  std::vector<float> expected;
-  for (const int count : {1, 3}) {
-    const ThreadsScope scope(count);
-    Rig rig(2, config);
-    for (int i = 0; i < 4; ++i) rig.loop.Step();
-    const std::vector<float> values = AllValues(ParameterTensors(rig.model));
-    if (expected.empty()) expected = values;
-    EXPECT_TRUE(values == expected) << count << " threads";
-  }
-
-  // Two steps, then two more by another loop that has loaded the first one's parameters and state.
-  const TempDir dir;
-  Rig first(2, config);
-  for (int i = 0; i < 2; ++i) first.loop.Step();
-  WriteSafetensors(dir / "model.safetensors", ParameterTensors(first.model));
-  WriteSafetensors(dir / "optimizer.safetensors", first.optimizer.State());
-  Rig second(2, config);
-  LoadParameters(ReadSafetensors(dir / "model.safetensors"), second.model);
-  second.optimizer.LoadState(ReadSafetensors(dir / "optimizer.safetensors").tensors);
-  EXPECT_EQ(second.loop.step(), 2);
-  for (int i = 0; i < 2; ++i) second.loop.Step();
-  EXPECT_TRUE(AllValues(ParameterTensors(second.model)) == expected);
-}
-
 void ExpectNoUpdateByANonFiniteLoss() {
   Rig rig(2);
   rig.loop.Step();

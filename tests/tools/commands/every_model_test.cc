@@ -48,16 +48,6 @@ class EveryModelTest : public ::testing::TestWithParam<Pairing> {
   }
 };
 
-TEST_P(EveryModelTest, ResumesToTheSameBitsOnAnyNumberOfThreads) {
-  const TempDir dir;
-  Succeeded(RunCommand(Train(dir / "whole")));
-  std::filesystem::copy(dir / "whole", dir / "cut", std::filesystem::copy_options::recursive);
-  std::filesystem::remove_all(dir / "cut/checkpoints/step-00000006");  // as if it had been killed after step 4
-  std::filesystem::remove(dir / "cut/model.safetensors");
-  Succeeded(RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"}));
-  EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
-}
-
 // In bfloat16 training rounds weights as it reads them, eval once.
 TEST_P(EveryModelTest, EvalRepeatsTheLastMeasure) {
   const TempDir dir;
@@ -117,32 +107,12 @@ TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
   }
 }
 
-TEST_P(EveryModelTest, ItsOwnConfigurationStartsItAgain) {
-  const TempDir dir;
-  Succeeded(RunCommand(Train(dir / "run")));
-  const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
-  WriteBytes(dir / "config.json", run.At("configuration").Dump());
-  const CommandResult again =
-      Succeeded(RunCommand({"train", "--config", dir / "config.json", "--out", dir / "again", "--threads", "1"}));
-  EXPECT_TRUE(ReadBytes(dir / "again/model.safetensors") == ReadBytes(dir / "run/model.safetensors"));
-}
-
 TEST_P(EveryModelTest, DryRunCountsWhatTrainingHas) {
   const TempDir dir;
   const CommandResult dry = Succeeded(RunCommand(Train(dir / "run", {"--dry-run", "--json"})));
   const CommandResult trained = Succeeded(RunCommand(Train(dir / "run", {"--json"})));
   EXPECT_EQ(ParseJson(dry.output, "dry").At("parameters"), ParseJson(trained.output, "trained").At("parameters"));
   EXPECT_GT(ParseJson(dry.output, "dry").At("multiplications_per_step").AsInt(), 0);
-}
-
-TEST_P(EveryModelTest, ContinuesToTheBitsOfItsConfiguration) {
-  const TempDir dir;
-  Succeeded(RunCommand(Train(dir / "run")));
-  Succeeded(RunCommand({"train", "--resume", dir / "run", "--steps", "10", "--threads", "3"}));
-  const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
-  WriteBytes(dir / "config.json", run.At("configuration").Dump());
-  Succeeded(RunCommand({"train", "--config", dir / "config.json", "--out", dir / "at-once", "--threads", "1"}));
-  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "at-once/model.safetensors"));
 }
 
 TEST_P(EveryModelTest, BeginsWithTheWeightsOfAnotherRun) {

@@ -12,7 +12,6 @@
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/fusing_targets.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -56,18 +55,6 @@ TEST_F(GenerateTest, ATextIsTheSameOnAnyNumberOfThreads) {
     EXPECT_EQ(texts[0].rfind(prompt == std::string("-") ? "from the input" : "Once ", 0), 0u) << texts[0];
     EXPECT_NE(texts[0].find("\n---\n"), std::string::npos) << texts[0];
     EXPECT_EQ(texts[0].back(), '\n');
-  }
-}
-
-TEST_F(GenerateTest, ATextIsTheSameOnEveryTargetThatFuses) {
-  for (const auto& [model, prompt] : {std::pair{"lm", "Once "}, {"t5", "The ___ sat on ___."}}) {
-    std::string expected;
-    for (const std::string& target : kernels::FusingSimdTargets()) {
-      const CommandResult written =
-          Succeeded(Generate(model, {"--text", prompt, "--temperature", "1", "--simd", target}));
-      if (expected.empty()) expected = written.output;
-      EXPECT_EQ(written.output, expected) << target;
-    }
   }
 }
 

@@ -1,25 +1,24 @@
-// The sums over a step's parts: their order, and that a model's bits do not depend on where its parts are computed.
+// The sums over a step's parts: their order, wherever the parts are computed; and runs on ranks that end with an error.
 #include "crosstalk/models/training/ranks/reducer.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
-#include <limits>
-#include <memory>
 #include <numeric>
 #include <random>
 
-#include "crosstalk/models/t5/t5.h"
-#include "crosstalk/models/training/checkpoint.h"
-#include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/ranks/rank_group.h"
-#include "crosstalk/nn/optim/adafactor.h"
-#include "crosstalk/nn/optim/adam.h"
+#include "crosstalk/models/training/ranks/session.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/thread_transport.h"
+#include "tests/support/tiny_config.h"
 
 namespace crosstalk {
 namespace reducer_test {
@@ -88,132 +87,13 @@ TEST(PartTreeTest, AGradientThatAPartDoesNotHaveIsNotAZero) {
   EXPECT_FALSE(none.Take()[0].sum.defined());
 }
 
-constexpr int64_t kVocabulary = 30;
-
-// Rows of random ids, some with padding, so that parts count differently.
-class RandomBatches : public BatchSource {
- public:
-  explicit RandomBatches(int64_t parts) : parts_(parts) {}
-  Batch Get(int64_t step, int64_t part) override {
-    const auto number = static_cast<uint32_t>(step * parts_ + part);
-    const auto ids = [&](const char* stream, int64_t length, int64_t used) {
-      Tensor tensor = Tensor::Full({2, length}, 0, DType::kInt32);
-      for (int64_t i = 0; i < 2 * length; ++i) {
-        if (i % length >= used) continue;
-        tensor.data<int32_t>()[i] = static_cast<int32_t>(
-            3 + UniformInt({.seed = 3, .stream = StreamId(stream), .step = number}, i, kVocabulary - 3));
-      }
-      return tensor;
-    };
-    const Tensor inputs = ids("inputs", 6, 6 - part % 3), targets = ids("targets", 4, 4 - part % 2);
-    Batch batch;
-    batch.Add("inputs", inputs).Add("targets", targets);
-    batch.targets = CountNot(targets, 0);
-    batch.positions = targets.num_elements();
-    batch.tokens = batch.targets + CountNot(inputs, 0);
-    return batch;
+std::vector<NamedParameter> ParametersOf(const std::vector<int64_t>& sizes) {
+  std::vector<NamedParameter> parameters;
+  for (const int64_t size : sizes) {
+    parameters.push_back({StrCat("p", parameters.size()),
+                          Variable(Tensor::Zeros({size}, DType::kFloat32), Variable::RequiresGrad::kYes)});
   }
-
- private:
-  int64_t parts_;
-};
-
-using OptimizerMaker = std::function<std::unique_ptr<Optimizer>(std::vector<NamedParameter>)>;
-
-struct Trained {
-  std::vector<std::vector<float>> parameters;
-  std::vector<StepResult> steps;
-};
-
-// On a rank of a group, or alone.
-Trained Train(const OptimizerMaker& make_optimizer, int64_t parts, RankGroup* group = nullptr) {
-  constexpr int kSteps = 3;
-  ModelConfig config = BaseT5();
-  config.vocabulary = kVocabulary;
-  config.d_model = 8;
-  config.d_ff = 12;
-  config.layers = 1;
-  config.decoder_layers = 1;
-  config.dropout_rate = 0.1;
-  config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 3, 2, 4, 5));
-  T5 model(config, 7);
-  const std::vector<NamedParameter> parameters = model.Parameters();
-  const std::unique_ptr<Optimizer> optimizer =
-      make_optimizer(group == nullptr ? parameters : OwnedBy(group->rank(), parameters, group->size()));
-  std::unique_ptr<GradientReducer> reducer = std::make_unique<LocalReducer>(parts);
-  if (group != nullptr) reducer = std::make_unique<RankReducer>(*group, parameters, parts);
-  RandomBatches batches(parts);
-  LoopOptions options;
-  options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0.01};
-  options.clip_norm = 0.1;
-  options.loss.z_loss = 1e-4;
-  options.seed = 11;
-  Trained trained;
-  TrainingObserver observer;
-  observer.step = [&](const StepResult& step) { trained.steps.push_back(step); };
-  Loop(model, batches, *optimizer, *reducer, options, observer).Train(kSteps);
-  for (const NamedTensor& tensor : ParameterTensors(model)) {
-    trained.parameters.push_back(tensor.tensor.ToVector<float>());
-  }
-  return trained;
-}
-
-void ExpectSame(const Trained& here, const Trained& there) {
-  EXPECT_TRUE(here.parameters == there.parameters);
-  ASSERT_EQ(here.steps.size(), there.steps.size());
-  for (size_t i = 0; i < here.steps.size(); ++i) {
-    const StepResult &a = here.steps[i], &b = there.steps[i];
-    EXPECT_GT(a.gradient_norm, 0.1) << "is clipped";
-    EXPECT_EQ(a.loss, b.loss);
-    EXPECT_EQ(a.gradient_norm, b.gradient_norm);
-    EXPECT_EQ(a.metrics[0].value, b.metrics[0].value);
-    EXPECT_EQ(a.target_tokens, b.target_tokens);
-    EXPECT_EQ(a.tokens, b.tokens);
-  }
-}
-
-const std::vector<std::pair<const char*, OptimizerMaker>>& Optimizers() {
-  static const std::vector<std::pair<const char*, OptimizerMaker>> optimizers = {
-      {"adamw", [](auto parameters) { return std::make_unique<AdamW>(std::move(parameters)); }},
-      {"lamb", [](auto parameters) { return std::make_unique<Lamb>(std::move(parameters)); }},
-      {"adafactor", [](auto parameters) { return std::make_unique<Adafactor>(std::move(parameters)); }},
-  };
-  return optimizers;
-}
-
-TEST(RankReducerTest, BitsDoNotDependOnTheNumberOfRanks) {
-  const ThreadsScope one_thread(1);
-  for (const auto& [name, make_optimizer] : Optimizers()) {
-    for (const int64_t parts : {1, 2, 3, 5, 8, 12}) {
-      const Trained expected = Train(make_optimizer, parts);
-      for (const int ranks : {1, 2, 3, 4, 5, 8}) {
-        if (ranks > parts) continue;
-        SCOPED_TRACE(StrCat(name, ", ", parts, " parts on ", ranks, " ranks"));
-        std::vector<Trained> trained(static_cast<size_t>(ranks));
-        testing::RunRanks(ranks, [&](testing::ThreadTransport& transport) {
-          RankGroup group(transport);
-          trained[static_cast<size_t>(transport.rank())] = Train(make_optimizer, parts, &group);
-        });
-        for (const Trained& one : trained) ExpectSame(expected, one);
-      }
-    }
-  }
-}
-
-TEST(LocalReducerTest, BitsDoNotDependOnWhetherPartsAreComputedBesideEachOther) {
-  const OptimizerMaker& adamw = Optimizers()[0].second;
-  for (const int64_t parts : {2, 3, 4, 7, 12}) {
-    Trained in_turn;
-    {
-      const ThreadsScope one_thread(1);
-      in_turn = Train(adamw, parts);
-    }
-    for (const int threads : {2, 3, 4}) {
-      SCOPED_TRACE(StrCat(parts, " parts on ", threads, " threads"));
-      const ThreadsScope several(threads);
-      ExpectSame(in_turn, Train(adamw, parts));
-    }
-  }
+  return parameters;
 }
 
 TEST(LocalReducerTest, PartsAreBesideEachOtherWhereThatLeavesFewThreadsWithoutWork) {
@@ -284,11 +164,7 @@ TEST(RankReducerTest, TheOrderOfTheSumIsTheTreesForEveryPlace) {
 }
 
 TEST(RankReducerTest, OwnersShareTheElementsEvenly) {
-  std::vector<NamedParameter> parameters;
-  for (const int64_t size : {7, 100, 3, 50, 50, 9, 1}) {
-    parameters.push_back({StrCat("p", parameters.size()),
-                          Variable(Tensor::Zeros({size}, DType::kFloat32), Variable::RequiresGrad::kYes)});
-  }
+  std::vector<NamedParameter> parameters = ParametersOf({7, 100, 3, 50, 50, 9, 1});
   parameters.push_back(parameters[0]);
   parameters.back().trainable = false;
   EXPECT_EQ(OwnersOf(parameters, 2), (std::vector<int>{1, 0, 1, 1, 1, 0, 0, -1}));
@@ -296,18 +172,49 @@ TEST(RankReducerTest, OwnersShareTheElementsEvenly) {
 
 // 2·N·(R-1)/R bytes a rank on average, where each rank's parts are one node of the tree.
 TEST(RankReducerTest, SendsWhatTheFormulaSays) {
+  const std::vector<int64_t> sizes = {7, 100, 3, 50, 50, 9, 1};
+  const int64_t bytes = 4 * std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   for (const auto& [ranks, parts] : {std::pair(2, 2), {2, 8}, {4, 4}, {4, 8}, {3, 3}}) {
-    std::vector<int64_t> sent(static_cast<size_t>(ranks));
-    int64_t bytes = 0;
+    std::atomic<int64_t> sent = 0;
     testing::RunRanks(ranks, [&, parts = parts](testing::ThreadTransport& transport) {
       RankGroup group(transport);
-      const Trained trained = Train(Optimizers()[0].second, parts, &group);
-      sent[static_cast<size_t>(transport.rank())] = trained.steps[1].exchange.bytes_sent;
-      if (transport.rank() != 0) return;
-      for (const std::vector<float>& parameter : trained.parameters) bytes += 4 * std::ssize(parameter);
+      RankReducer reducer(group, ParametersOf(sizes), parts);
+      reducer.Begin({}, sizes.size());
+      for (const int64_t part : reducer.parts()) {
+        for (size_t i = 0; i < sizes.size(); ++i) {
+          reducer.AddGradient(part, i, Tensor::Zeros({sizes[i]}, DType::kFloat32));
+        }
+        reducer.AddLoss(part, {});
+      }
+      reducer.Finish();
+      reducer.ShareParameters();
+      sent += reducer.exchange().bytes_sent;
     });
-    EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), int64_t{0}), 2 * bytes * (ranks - 1)) << ranks;
+    EXPECT_EQ(sent, 2 * bytes * (ranks - 1)) << ranks << " ranks, " << parts << " parts";
   }
+}
+
+// A run on three ranks, whose bits tests/bits compares. What rank 0 throws is of this kind and says each of these.
+void ExpectRefusedOnRanks(const TrainingConfig& config, const std::string& folder, ErrorKind kind,
+                          const std::vector<std::string>& says) {
+  testing::RunRanks(3, [&](testing::ThreadTransport& transport) {
+    RankGroup group(transport);
+    if (!group.leads()) return ServeRanks(group);
+    testing::ExpectError([&] { TrainingRun(ResolvedConfig(config), folder, {}, {}, &group).Train(); }, kind, says);
+    EXPECT_TRUE(group.together());
+    EndRanks(group);
+  });
+}
+
+TEST(RankSessionTest, AnErrorEndsTheRunAndTheRanksCanBeUsedAgain) {
+  const TempDir dir;
+  TrainingConfig config = TinyConfigOf("t5");
+  config.optimization.shards = 2;
+  ExpectRefusedOnRanks(config, dir / "few", ErrorKind::kUsage, {"3 ranks", "2 parts"});
+  EXPECT_FALSE(Exists(dir / "few")) << "nothing is written";
+  config.optimization.shards = 4;
+  config.optimization.learning_rate = 1e30;
+  ExpectRefusedOnRanks(config, dir / "run", ErrorKind::kNumerical, {"not finite"});
 }
 
 }  // namespace reducer_test
