@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/kernels/bfloat16.h"
 #include "tests/bits/published.h"
 #include "tests/support/fusing_targets.h"
 
@@ -32,16 +34,15 @@ inline std::optional<Machine> EmulatedMachine() {
   return Machine{words.at(0), words.at(1), {words.begin() + 2, words.end()}};
 }
 
-// Each row is trained on one machine of each group: every target that fuses multiply-adds is one; the others are one
-// together, for the kernels' tests compare all of them.
-using Groups = std::vector<std::vector<Machine>>;
-inline Groups MachineGroups() {
-  Groups groups(1);
-  for (const std::string& target : kernels::SimdTargetsOf("no-fma")) groups[0].push_back({target, "no-fma", {}});
-  for (const std::string& target : kernels::SimdTargetsOf("fma")) groups.push_back({{target, "fma", {}}});
-  if (const auto emulated = EmulatedMachine()) groups.push_back({*emulated});
-  if (groups[0].empty()) groups.erase(groups.begin());
-  return groups;
+// All of them, by their rounding.
+using Machines = std::map<std::string, std::vector<Machine>>;
+inline Machines AllMachines() {
+  Machines machines;
+  for (const char* bits : {"fma", "no-fma"}) {
+    for (const std::string& target : kernels::SimdTargetsOf(bits)) machines[bits].push_back({target, bits, {}});
+  }
+  if (const auto emulated = EmulatedMachine()) machines[emulated->bits].push_back(*emulated);
+  return machines;
 }
 
 enum class Host { kLibrary, kC, kCommand, kFile, kPython };
@@ -137,16 +138,17 @@ class Coverage {
   std::set<Pair> met_;
 };
 
-// One of all ways to train a row that begin on this machine; `draw` gives a number below its argument.
+// One of all ways to train a row on these machines, which round alike; `draw` gives a number below its argument.
 template <typename Draw>
-Way DrawWay(const PublishedRow& row, const Groups& groups, const Machine& machine, const std::string& unit,
-            const Draw& draw) {
-  std::vector<Machine> alike;  // that round as it does
-  for (const std::vector<Machine>& group : groups) {
-    for (const Machine& other : group) {
-      if (other.bits == machine.bits && other.launcher == machine.launcher) alike.push_back(other);
-    }
-  }
+Way DrawWay(const PublishedRow& row, const std::vector<Machine>& machines, const Draw& draw) {
+  const Machine& machine = machines[draw(machines.size())];
+  std::vector<Machine> others;  // to go on with
+  std::copy_if(machines.begin(), machines.end(), std::back_inserter(others),
+               [&](const Machine& other) { return other.launcher == machine.launcher; });
+  kernels::RestrictSimdTarget(machine.launcher.empty() ? machine.target : "");
+  const std::vector<std::string> units = kernels::SupportedBFloat16Units();
+  const std::string unit = row.Get("--precision") == "bf16" ? units[draw(units.size())] : "";
+  kernels::RestrictSimdTarget("");
   const int parts = std::stoi(row.Get("--shards", "1"));
   const bool here = machine.launcher.empty();
   Way way;
@@ -157,7 +159,7 @@ Way DrawWay(const PublishedRow& row, const Groups& groups, const Machine& machin
   if (draw(2) == 0) way.cut = static_cast<Cut>(draw(row.Get("--continued-at").empty() ? 3 : 4));
   if (way.cut == Cut::kStopped && way.host > Host::kC) way.cut = Cut::kKilled;
   way.first = {.machine = machine, .unit = unit};
-  way.second = {.machine = alike[draw(alike.size())], .unit = unit};
+  way.second = {.machine = others[draw(others.size())], .unit = unit};
   if (unit == "dot-product") way.second.unit = "widened";  // the same sums, on every target
   for (Place* place : {&way.first, &way.second}) {
     place->threads = kThreads[draw(std::size(kThreads))];
