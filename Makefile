@@ -35,7 +35,7 @@ endif
 endif
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
-    $(if $(filter test mutants,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
+    $(if $(filter test sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
     $(if $(filter exercise grade,$(GOALS)),SUBMISSION)
@@ -98,6 +98,8 @@ TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% te
     tests/mutants/mutants.cc tests/course/%,$(call sources,tests))
 # Of the course only the programs of its pages: tools/make/course.mk.
 EXAMPLE_SOURCES := $(filter-out $(addprefix examples/course/,exercises/% solutions/% checker/%),$(call sources,examples))
+# A file of sessions is a program of its folder by another name.
+SESSIONS := $(sort $(wildcard tests/sessions/*.session))
 C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
 # These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
 # do those of tests/support, of which a test program links what it uses.
@@ -120,7 +122,7 @@ archives_for = $(foreach layer,$(below_$(1)),$(call archive,$(layer)))
 
 COMMAND := $(BUILD)/crosstalk
 LIBRARIES := $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so
-TESTS := $(patsubst tests/%.cc,$(BUILD)/tests/%,$(TEST_SOURCES))
+TESTS := $(patsubst tests/%,$(BUILD)/tests/%,$(basename $(TEST_SOURCES) $(SESSIONS)))
 EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 C_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(C_EXAMPLE_SOURCES))
 FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host

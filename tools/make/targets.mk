@@ -73,7 +73,7 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
 # Programs that the tests of a folder run besides their own.
-test_needs = $(if $(filter bits/% tools/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
+test_needs = $(if $(filter bits/% tools/% sessions/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
     $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
     $(if $(filter bits/% install/% python/%,$(1)),$(LIBRARIES)) \
     $(if $(filter faults/%,$(1)),$(FAULTS)) \
@@ -103,7 +103,8 @@ tests_of = $(if $(filter $(1),$(TEST_FOLDERS)),$(1),$(if $(findstring /,$(patsub
 QUICK_SOURCES := $(LIBRARY_SOURCES) $(TOOL_SOURCES)
 define quick_folder  # $(1): folder of tests, $(2): sources that it tests
 $(BUILD)/tests/$(1)changed: $(call objects,$(foreach source,$(TEST_SOURCES),$(if $(filter tests/$(1),$(dir \
-    $(source))),$(source))),tests) $(call objects,$(2),unit)
+    $(source))),$(source))),tests) $(call objects,$(2),unit) \
+    $(if $(filter sessions/,$(1)),$(SESSIONS) $(call objects,$(TOOL_SOURCES),unit))
 	@mkdir -p $$(@D)
 	@touch $$@
 endef
@@ -135,6 +136,9 @@ published-bits: $(PUBLISHED_BITS) $(COMMAND) $(LIBRARIES)  ## rewrite tests/bits
 	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_BUILD='$(abspath $(BUILD))' CROSSTALK_BITS=publish $(PUBLISHED_BITS) --gtest_brief=1
 
 # Everything that is printed and written of fixtures, the symbols, and the bits: a change that means none shows none.
+.PHONY: sessions-accept
+sessions-accept:  ## take what the commands of tests/sessions print, or of [ONLY=sessions/train …], after an intended change
+	@CROSSTALK_ACCEPT_SESSIONS=1 $(MAKE) --no-print-directory test ONLY='$(or $(if $(filter ONLY,$(GIVEN)),$(ONLY)),sessions/)'
 .PHONY: net net-accept
 net: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## check in half a minute that outputs, files, symbols and bits are as before
 	@sh tests/net/net.sh $(BUILD)
