@@ -73,11 +73,11 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
 # Programs that the tests of a folder run besides their own.
-test_needs = $(if $(filter bits/% tools/% sessions/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
-    $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
-    $(if $(filter bits/% install/% python/%,$(1)),$(LIBRARIES)) \
+test_needs = $(if $(filter bits/% tools/% sessions/% faults/%,$(1)),$(COMMAND)) \
+    $(if $(filter sessions/examples,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
+    $(if $(filter bits/% $(addprefix sessions/,install cmake python),$(1)),$(LIBRARIES)) \
     $(if $(filter faults/%,$(1)),$(FAULTS)) \
-    $(if $(filter course/%,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
+    $(if $(filter course/% sessions/course,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
 ifneq ($(and $(filter ONLY,$(GIVEN)),$(filter test,$(GOALS))),)
 CHOSEN_TESTS := $(strip $(foreach test,$(TEST_NAMES),$(if $(strip $(foreach part,$(ONLY),$(findstring $(part),$(test)))),$(test))))
