@@ -15,19 +15,11 @@
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 using FloatVector = hn::Vec<Tag<float>>;
 using PairVector = hn::Vec<Tag<uint32_t>>;
 using HalfTag = hn::Rebind<uint16_t, Tag<float>>;
-
-// Whether the target has vectors that VDPBF16PS takes; that the CPU has the instruction is BFloat16UnitInUse's to say.
-#if HWY_TARGET == HWY_AVX3
-inline constexpr bool kHasDotProduct = kLanesOf<float> == 16;
-#else
-inline constexpr bool kHasDotProduct = false;
-#endif
 
 // The bits of the nearest bfloat16 in the upper half of each lane; the lower half is 0.
 HWY_INLINE PairVector RoundedUpperHalf(FloatVector x) {
@@ -92,38 +84,29 @@ struct Pairs<BFloat16Unit::kWidened> {
   static HWY_INLINE FloatVector MulAddParts(Part a, Part b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
 };
 
-#if HWY_TARGET == HWY_AVX3
+// Whether the target has vectors that VDPBF16PS takes; that the CPU has the instruction is BFloat16UnitInUse's to say.
+#if HWY_TARGET == HWY_AVX3 && !defined(CROSSTALK_VECTOR_BYTES)
+inline constexpr bool kHasDotProduct = true;
+
 // By their names and not by intrinsics, so that one target serves CPUs with and without them.
 template <>
 struct Pairs<BFloat16Unit::kDotProduct> {
   static HWY_INLINE PairVector Round(FloatVector first, FloatVector second) {
-    if constexpr (kHasDotProduct) {
-      __m512i halves;  // those of `first`, then those of `second`
-      asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves) : "v"(second.raw), "v"(first.raw));
-      const __m512i order = _mm512_set_epi32(0x001f000f, 0x001e000e, 0x001d000d, 0x001c000c, 0x001b000b, 0x001a000a,
-                                             0x00190009, 0x00180008, 0x00170007, 0x00160006, 0x00150005, 0x00140004,
-                                             0x00130003, 0x00120002, 0x00110001, 0x00100000);
-      return PairVector{_mm512_permutexvar_epi16(order, halves)};
-    } else {
-      return Pairs<BFloat16Unit::kWidened>::Round(first, second);
-    }
+    __m512i halves;  // those of `first`, then those of `second`
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves) : "v"(second.raw), "v"(first.raw));
+    const __m512i order = _mm512_set_epi32(0x001f000f, 0x001e000e, 0x001d000d, 0x001c000c, 0x001b000b, 0x001a000a,
+                                           0x00190009, 0x00180008, 0x00170007, 0x00160006, 0x00150005, 0x00140004,
+                                           0x00130003, 0x00120002, 0x00110001, 0x00100000);
+    return PairVector{_mm512_permutexvar_epi16(order, halves)};
   }
   static HWY_INLINE hn::Vec<HalfTag> RoundHalves(FloatVector x) {
-    if constexpr (kHasDotProduct) {
-      hn::Vec<HalfTag> halves;
-      asm("vcvtneps2bf16 %1, %0" : "=v"(halves.raw) : "v"(x.raw));
-      return halves;
-    } else {
-      return Pairs<BFloat16Unit::kWidened>::RoundHalves(x);
-    }
+    hn::Vec<HalfTag> halves;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(halves.raw) : "v"(x.raw));
+    return halves;
   }
   static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
-    if constexpr (kHasDotProduct) {
-      asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-      return sum;
-    } else {
-      return Pairs<BFloat16Unit::kWidened>::MulAdd(a, b, sum);
-    }
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
   }
 
   static constexpr int kPasses = 1;
@@ -131,7 +114,11 @@ struct Pairs<BFloat16Unit::kDotProduct> {
   static HWY_INLINE Part PartOf(int /*pass*/, PairVector p) { return p; }
   static HWY_INLINE FloatVector MulAddParts(Part a, Part b, FloatVector sum) { return MulAdd(a, b, sum); }
 };
+#else
+inline constexpr bool kHasDotProduct = false;
 #endif
+// The unit of code for kDotProduct, which on targets without it is never run.
+inline constexpr BFloat16Unit kDotProductHere = kHasDotProduct ? BFloat16Unit::kDotProduct : BFloat16Unit::kWidened;
 
 // halves[i] = row[i] rounded. Writes nothing else.
 template <BFloat16Unit kUnit>
@@ -148,7 +135,6 @@ HWY_INLINE void RoundRow(int64_t count, const float* row, uint16_t* halves) {
       });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

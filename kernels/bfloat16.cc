@@ -5,25 +5,20 @@
 #include <cstdlib>
 #include <mutex>
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/bfloat16.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/simd-inl.h"
-#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
-void RoundAll(int64_t count, const float* x, uint16_t* y, [[maybe_unused]] bool has_instruction) {
-#if HWY_TARGET == HWY_AVX3
-  if (has_instruction) return RoundRow<BFloat16Unit::kDotProduct>(count, x, y);
-#endif
-  RoundRow<BFloat16Unit::kWidened>(count, x, y);
+template <BFloat16Unit kUnit>
+void RoundAll(int64_t count, const float* x, uint16_t* y) {
+  RoundRow<kUnit>(count, x, y);
 }
 
 void WidenAll(int64_t count, const uint16_t* x, float* y) {
@@ -33,18 +28,15 @@ void WidenAll(int64_t count, const uint16_t* x, float* y) {
       [&](int64_t i, size_t n) HWY_ATTR { StoreFirst(LoadHalvesWidened(x + i, count - i), d, y + i, n); });
 }
 
-bool TargetHasDotProduct() { return kHasDotProduct; }
+CROSSTALK_END_TARGET
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_TARGETS(RoundWidened, RoundAll<BFloat16Unit::kWidened>)
+CROSSTALK_TARGETS(RoundByInstruction, RoundAll<kDotProductHere>)
+CROSSTALK_TARGETS(WidenOnTarget, WidenAll)
+CROSSTALK_TARGETS(TargetHasDotProduct, kHasDotProduct)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
-
-HWY_EXPORT(RoundAll);
-HWY_EXPORT(WidenAll);
-HWY_EXPORT(TargetHasDotProduct);
-
 namespace {
 
 constexpr char kVariable[] = "CROSSTALK_BFLOAT16";
@@ -56,18 +48,15 @@ std::string choice;
 std::atomic<bool> chosen = false;
 
 bool HasDotProduct() {
-  SettleSimdTarget();
 #if defined(__x86_64__)
-  return HWY_DYNAMIC_DISPATCH(TargetHasDotProduct)() && __builtin_cpu_supports("avx512bf16");
+  return TargetHasDotProduct() && __builtin_cpu_supports("avx512bf16");
 #else
   return false;
 #endif
 }
 
-bool TargetHasTiles() {
-  SettleSimdTarget();
-  return HWY_DYNAMIC_DISPATCH(TargetHasDotProduct)() && HasTiles();  // of AVX3 alone, as other targets are asked for
-}
+// Tiles belong to AVX3: who asks for another target asks for its instructions.
+bool TargetHasTiles() { return TargetHasDotProduct() && HasTiles(); }
 
 void Choose(std::string_view source, std::string_view name) {
   std::vector<std::string> all = SupportedBFloat16Units();
@@ -83,14 +72,10 @@ void Choose(std::string_view source, std::string_view name) {
 }  // namespace
 
 void RoundToBFloat16(int64_t count, const float* x, uint16_t* y) {
-  const bool has_instruction = HasDotProduct();  // settles the SIMD target
-  HWY_DYNAMIC_DISPATCH(RoundAll)(count, x, y, has_instruction);
+  (HasDotProduct() ? RoundByInstruction() : RoundWidened())(count, x, y);
 }
 
-void WidenBFloat16(int64_t count, const uint16_t* x, float* y) {
-  SettleSimdTarget();
-  HWY_DYNAMIC_DISPATCH(WidenAll)(count, x, y);
-}
+void WidenBFloat16(int64_t count, const uint16_t* x, float* y) { WidenOnTarget()(count, x, y); }
 
 BFloat16Unit BFloat16UnitInUse() {
   const BFloat16Unit of_pairs = BFloat16PairUnitInUse();

@@ -14,10 +14,8 @@
 
 #include "crosstalk/kernels/heads.h"
 #include "crosstalk/kernels/simd-inl.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Rows of a register block, of two vectors each: with 32 registers 16 accumulators, a filter's row of up to 6 taps and
 // two vectors of x. A vector of x, which lies across two lines as a rule, then serves up to 6 multiply-adds.
@@ -149,7 +147,6 @@ HWY_NOINLINE void AddFilterGradient(int64_t rows, int64_t columns, int64_t c_q, 
   });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -3,18 +3,16 @@
 
 #include "crosstalk/kernels/elementwise.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/dropout.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/philox-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // y = 0 where the 24 high bits of the element's word are below the threshold, x · scale elsewhere.
 template <typename T>
@@ -48,8 +46,7 @@ void DropoutTile(int64_t first, int64_t count, const RandomKey& key, uint32_t th
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(DropoutTile)
 
@@ -69,8 +66,7 @@ void Dropout(int64_t count, double rate, const RandomKey& key, const T* x, T* y)
   });
 }
 
-template void Dropout<float>(int64_t, double, const RandomKey&, const float*, float*);
-template void Dropout<double>(int64_t, double, const RandomKey&, const double*, double*);
+CROSSTALK_INSTANTIATE(Dropout)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

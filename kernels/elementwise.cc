@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/elementwise.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/copy.h"
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/functions-inl.h"
 #include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -25,8 +24,7 @@ enum class RowForm { kVectorVector, kVectorScalar, kScalarVector };
 }  // namespace crosstalk::kernels
 #endif
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Φ and φ, the distribution and the density of the normal distribution.
 template <class D>
@@ -234,8 +232,7 @@ void BinaryTile(BinaryOp op, RowForm form, int64_t n, const T* a, const T* b, T*
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(UnaryTile)
 CROSSTALK_DISPATCH(UnaryGradientTile)
@@ -382,18 +379,17 @@ void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const 
   });
 }
 
-#define CROSSTALK_INSTANTIATE(T) \
-  template void Unary<T>(UnaryOp, int64_t, const T*, T*); \
-  template void UnaryGradient<T>(UnaryOp, int64_t, const T*, const T*, const T*, T*); \
-  template void Activation<T>(UnaryOp, int64_t, const T*, T*, T*); \
-  template void Affine<T>(int64_t, T, T, const T*, T*); \
-  template void Axpy<T>(int64_t, T, const T*, T*); \
-  template void Binary<T>(BinaryOp, int64_t, const T*, const T*, T*); \
-  template void Binary<T>(BinaryOp, const Shape&, const T*, const Strides&, const T*, const Strides&, T*); \
-  template void MaskedFill<T>(const Shape&, const T*, const Strides&, const uint8_t*, const Strides&, T, T*)
-CROSSTALK_INSTANTIATE(float);
-CROSSTALK_INSTANTIATE(double);
-#undef CROSSTALK_INSTANTIATE
+CROSSTALK_INSTANTIATE(Unary)
+CROSSTALK_INSTANTIATE(UnaryGradient)
+CROSSTALK_INSTANTIATE(Activation)
+CROSSTALK_INSTANTIATE(Affine)
+CROSSTALK_INSTANTIATE(Axpy)
+CROSSTALK_INSTANTIATE(MaskedFill)
+#define CROSSTALK_INSTANTIATE_BINARY(T) \
+  template void Binary(BinaryOp, int64_t, const T*, const T*, T*); \
+  template void Binary(BinaryOp, const Shape&, const T*, const Strides&, const T*, const Strides&, T*);
+CROSSTALK_INSTANTIATE_BINARY(float)
+CROSSTALK_INSTANTIATE_BINARY(double)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

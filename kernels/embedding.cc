@@ -2,25 +2,22 @@
 
 #include "crosstalk/kernels/copy.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/embedding.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 template <typename T>
 void AddRow(int64_t n, const T* x, T* y) {
   Map2(n, x, y, y, [](auto v, auto sum) HWY_ATTR { return hn::Add(sum, v); });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(AddRow)
 
@@ -57,10 +54,8 @@ void ScatterAddRows(int64_t count, int64_t vocabulary, int64_t cols, const int32
   });
 }
 
-template void GatherRows<float>(int64_t, int64_t, const float*, const int32_t*, float*);
-template void GatherRows<double>(int64_t, int64_t, const double*, const int32_t*, double*);
-template void ScatterAddRows<float>(int64_t, int64_t, int64_t, const int32_t*, const float*, float*);
-template void ScatterAddRows<double>(int64_t, int64_t, int64_t, const int32_t*, const double*, double*);
+CROSSTALK_INSTANTIATE(GatherRows)
+CROSSTALK_INSTANTIATE(ScatterAddRows)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -13,10 +13,8 @@
 #include <limits>
 
 #include "crosstalk/kernels/simd-inl.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Σ_i c[i] x^i by Horner's rule.
 template <class D, size_t kTerms, class V = hn::Vec<D>, class T = hn::TFromD<D>>
@@ -174,7 +172,6 @@ HWY_INLINE V Sigmoid(D d, V x) {
   return hn::Div(one, hn::Add(one, ExpFull(d, hn::Neg(x))));
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

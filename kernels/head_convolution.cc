@@ -3,12 +3,11 @@
 
 #include "crosstalk/kernels/heads.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/head_convolution.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/convolution-inl.h"
-#include "crosstalk/kernels/dispatch-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -138,12 +137,8 @@ void HeadConvolutionGradient(const HeadConvolutionShape& s, const T* x, const T*
   if (dfilter != nullptr) FilterGradient(s, x, dy, dfilter);
 }
 
-template void HeadConvolution(const HeadConvolutionShape&, const float*, const float*, float*);
-template void HeadConvolution(const HeadConvolutionShape&, const double*, const double*, double*);
-template void HeadConvolutionGradient(const HeadConvolutionShape&, const float*, const float*, const float*, float*,
-                                      float*);
-template void HeadConvolutionGradient(const HeadConvolutionShape&, const double*, const double*, const double*, double*,
-                                      double*);
+CROSSTALK_INSTANTIATE(HeadConvolution)
+CROSSTALK_INSTANTIATE(HeadConvolutionGradient)
 
 }  // namespace crosstalk::kernels
 #endif

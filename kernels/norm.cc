@@ -2,12 +2,11 @@
 
 #include "crosstalk/kernels/rows.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/norm.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -44,8 +43,7 @@ struct NormGradientTile {
 }  // namespace crosstalk::kernels
 #endif
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Σ (x - mean)²
 template <typename T>
@@ -153,8 +151,7 @@ void AddRowTo(int64_t n, const T* x, T* y) {
   Map2(n, y, x, y, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(NormForward)
 CROSSTALK_DISPATCH(NormBackward)
@@ -244,15 +241,10 @@ void LayerNormGradient(int64_t rows, int64_t cols, const T* x, const T* scale, c
   RunGradient<T>({rows, cols, x, scale, mean, rstd, dy, dx, dscale, dbias, adds == AddsToInput::kYes}, workspace);
 }
 
-#define CROSSTALK_INSTANTIATE(T) \
-  template void RmsNorm<T>(int64_t, int64_t, const T*, const T*, double, T*, T*); \
-  template void LayerNorm<T>(int64_t, int64_t, const T*, const T*, const T*, double, T*, T*, T*); \
-  template void RmsNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*, T*, AddsToInput); \
-  template void LayerNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, const T*, T*, T*, T*, \
-                                     T*, AddsToInput)
-CROSSTALK_INSTANTIATE(float);
-CROSSTALK_INSTANTIATE(double);
-#undef CROSSTALK_INSTANTIATE
+CROSSTALK_INSTANTIATE(RmsNorm)
+CROSSTALK_INSTANTIATE(LayerNorm)
+CROSSTALK_INSTANTIATE(RmsNormGradient)
+CROSSTALK_INSTANTIATE(LayerNormGradient)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

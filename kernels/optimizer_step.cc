@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/optimizer_step.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -31,8 +30,7 @@ struct MomentScalars {
 }  // namespace crosstalk::kernels
 #endif
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 template <typename T>
 double SquareSum(int64_t n, const T* x) {
@@ -173,8 +171,7 @@ void LambUpdate(int64_t n, const MomentScalars<T>& scalars, T factor, T decay, T
   });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(UnfactoredMoments)
 CROSSTALK_DISPATCH(UnfactoredUpdate)
@@ -360,14 +357,10 @@ void LambStep(int64_t count, const AdamWOptions& options, const T* gradient, T* 
   });
 }
 
-#define CROSSTALK_INSTANTIATE(T) \
-  template void AdafactorStep<T>(int64_t, const AdafactorOptions&, const T*, T*, T*); \
-  template void AdafactorFactoredStep<T>(int64_t, int64_t, const AdafactorOptions&, const T*, T*, T*, T*, T*); \
-  template void AdamWStep<T>(int64_t, const AdamWOptions&, const T*, T*, T*, T*); \
-  template void LambStep<T>(int64_t, const AdamWOptions&, const T*, T*, T*, T*)
-CROSSTALK_INSTANTIATE(float);
-CROSSTALK_INSTANTIATE(double);
-#undef CROSSTALK_INSTANTIATE
+CROSSTALK_INSTANTIATE(AdafactorStep)
+CROSSTALK_INSTANTIATE(AdafactorFactoredStep)
+CROSSTALK_INSTANTIATE(AdamWStep)
+CROSSTALK_INSTANTIATE(LambStep)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -6,7 +6,6 @@
 #include <functional>
 #include <vector>
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/peak.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
@@ -15,8 +14,7 @@
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // `rounds` times 12 independent sums ← next(sum): enough to hide a latency of 4 at two a cycle, few enough for 16
 // registers. `result` keeps the loop alive. Returns the operations done, of which `next` does so many in each lane.
@@ -65,13 +63,6 @@ double ProductsOfPairs(int64_t rounds, float* result) {
       rounds, 4, [&](FloatVector v) HWY_ATTR { return Pairs<kUnit>::MulAdd(pair, pair, v); }, result);
 }
 
-double PairProducts(int64_t rounds, [[maybe_unused]] BFloat16Unit unit, float* result) {
-#if HWY_TARGET == HWY_AVX3
-  if (unit == BFloat16Unit::kDotProduct) return ProductsOfPairs<BFloat16Unit::kDotProduct>(rounds, result);
-#endif
-  return ProductsOfPairs<BFloat16Unit::kWidened>(rounds, result);
-}
-
 // Reads x[count] and returns some sum of it; count is a multiple of 4 vectors.
 float SumOfAll(const float* x, int64_t count) {
   const Tag<float> d;
@@ -86,16 +77,15 @@ float SumOfAll(const float* x, int64_t count) {
   return hn::GetLane(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
+
+CROSSTALK_TARGETS(MultiplyAddsOnTarget, MultiplyAdds)
+CROSSTALK_TARGETS(WidenedProducts, ProductsOfPairs<BFloat16Unit::kWidened>)
+CROSSTALK_TARGETS(DotProducts, ProductsOfPairs<kDotProductHere>)
+CROSSTALK_TARGETS(SumOnTarget, SumOfAll)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
-
-HWY_EXPORT(MultiplyAdds);
-HWY_EXPORT(PairProducts);
-HWY_EXPORT(SumOfAll);
-
 namespace {
 
 // Time that this thread has run: what else the machine does meanwhile does not count.
@@ -154,15 +144,16 @@ constexpr int64_t kTileRounds = 250;  // 4 µs
 }  // namespace
 
 double MeasurePeakGflops(int threads, double milliseconds) {
-  return MeasureGflops(threads, milliseconds,
-                       [](float* result) { return HWY_DYNAMIC_DISPATCH(MultiplyAdds)(kRounds, result); });
+  const auto multiply = MultiplyAddsOnTarget();
+  return MeasureGflops(threads, milliseconds, [&](float* result) { return multiply(kRounds, result); });
 }
 
 double MeasureBFloat16PeakGflops(int threads, double milliseconds) {
   const BFloat16Unit unit = BFloat16UnitInUse();
   const bool hardware = BFloat16UnitIsHardware();
-  return MeasureGflops(threads, milliseconds, [unit, hardware](float* result) {
-    if (unit != BFloat16Unit::kTiles) return HWY_DYNAMIC_DISPATCH(PairProducts)(kRounds, unit, result);
+  const auto multiply = unit == BFloat16Unit::kDotProduct ? DotProducts() : WidenedProducts();
+  return MeasureGflops(threads, milliseconds, [&](float* result) {
+    if (unit != BFloat16Unit::kTiles) return multiply(kRounds, result);
     if (hardware) return TileProducts<AmxTiles>(kTileRounds, result);
     return TileProducts<ModelTiles>(kTileRounds, result);
   });
@@ -172,6 +163,7 @@ double MeasureReadGigabytes(int threads, double milliseconds) {
   constexpr int64_t kBytes = int64_t{256} << 20;  // more than a cache holds
   constexpr int64_t kPart = 1 << 18;              // bytes of a task
   threads = std::min(threads, AvailableProcessors());
+  const auto sum = SumOnTarget();
   std::vector<float> memory(kBytes / sizeof(float), 1.0f);
   std::vector<float> results(kBytes / kPart);
   double best = 0;
@@ -185,7 +177,7 @@ double MeasureReadGigabytes(int threads, double milliseconds) {
         kBytes / kPart,
         [&](int64_t part) {
           const auto floats = kPart / static_cast<int64_t>(sizeof(float));
-          results[static_cast<size_t>(part)] = HWY_DYNAMIC_DISPATCH(SumOfAll)(memory.data() + part * floats, floats);
+          results[static_cast<size_t>(part)] = sum(memory.data() + part * floats, floats);
         },
         TileOrder::kLocal, threads);
     best = std::max(best, 1e-9 * static_cast<double>(kBytes) / (now() - before));

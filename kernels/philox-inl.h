@@ -12,12 +12,8 @@
 
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/random.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
+CROSSTALK_BEGIN_TARGET
 
 inline constexpr int kPhiloxBlocks = kLanesOf<uint64_t>;  // of one call: four words each
 
@@ -54,7 +50,6 @@ HWY_INLINE void PhiloxWords(const RandomKey& key, uint64_t block, uint32_t* word
 #endif
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -2,26 +2,17 @@
 
 #include "crosstalk/kernels/rows.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/reduce.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_REDUCE_SHARED_
-#define CROSSTALK_KERNELS_REDUCE_SHARED_
-namespace crosstalk::kernels {
+CROSSTALK_BEGIN_TARGET
 
-inline constexpr int64_t kColumns = 128;  // columns that one tile of a column reduction holds in cache
-
-}  // namespace crosstalk::kernels
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+constexpr int64_t kColumns = 128;  // columns that one tile of a column reduction holds in cache
 
 template <typename T>
 double SumTile(int64_t n, const T* x) {
@@ -79,8 +70,7 @@ int64_t FirstNonFiniteTile(int64_t n, const T* x) {
   return -1;
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(SumTile)
 CROSSTALK_DISPATCH(SumOfSquaresTile)
@@ -92,6 +82,7 @@ CROSSTALK_DISPATCH(FirstNonFiniteTile)
 namespace crosstalk::kernels {
 namespace {
 
+using HWY_NAMESPACE::kColumns;
 constexpr int64_t kTile = 32768;       // elements a tile
 constexpr int64_t kMaxPartials = 256;  // partial sums of a whole array
 
@@ -235,15 +226,11 @@ int64_t FirstNonFinite(int64_t count, const T* x) {
   return -1;
 }
 
-#define CROSSTALK_INSTANTIATE(T) \
-  template void Sum<T>(int64_t, int64_t, int64_t, const T*, T*); \
-  template void Max<T>(int64_t, int64_t, int64_t, const T*, T*, int64_t*); \
-  template void MaxGradient<T>(int64_t, int64_t, int64_t, const int64_t*, const T*, T*); \
-  template double SumOfSquares<T>(int64_t, const T*); \
-  template int64_t FirstNonFinite<T>(int64_t, const T*)
-CROSSTALK_INSTANTIATE(float);
-CROSSTALK_INSTANTIATE(double);
-#undef CROSSTALK_INSTANTIATE
+CROSSTALK_INSTANTIATE(Sum)
+CROSSTALK_INSTANTIATE(Max)
+CROSSTALK_INSTANTIATE(MaxGradient)
+CROSSTALK_INSTANTIATE(SumOfSquares)
+CROSSTALK_INSTANTIATE(FirstNonFinite)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -2,16 +2,14 @@
 
 #include "crosstalk/kernels/elementwise.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/relu.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Vectors of at most the eight elements whose signs a byte holds.
 template <class T>
@@ -54,8 +52,7 @@ void ReluGradientTile(int64_t n, const uint8_t* positive, const T* dy, T* dx) {
   for (int64_t i = n / 8 * 8; i < n; ++i) dx[i] = (positive[i / 8] >> i % 8 & 1) != 0 ? dy[i] : T(0);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(ReluTile)
 CROSSTALK_DISPATCH(ReluGradientTile)
@@ -80,10 +77,8 @@ void ReluGradient(int64_t count, const uint8_t* positive, const T* dy, T* dx) {
   ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { gradient(e - b, positive + b / 8, dy + b, dx + b); });
 }
 
-template void Relu<float>(int64_t, const float*, float*, uint8_t*);
-template void Relu<double>(int64_t, const double*, double*, uint8_t*);
-template void ReluGradient<float>(int64_t, const uint8_t*, const float*, float*);
-template void ReluGradient<double>(int64_t, const uint8_t*, const double*, double*);
+CROSSTALK_INSTANTIATE(Relu)
+CROSSTALK_INSTANTIATE(ReluGradient)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

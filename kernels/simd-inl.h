@@ -13,12 +13,9 @@
 #include <cstring>
 #include <limits>
 
-#include "hwy/highway.h"
+#include "crosstalk/kernels/targets.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
+CROSSTALK_BEGIN_TARGET
 
 // Before a loop over registers.
 #define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
@@ -243,7 +240,6 @@ HWY_INLINE T MaxOf(int64_t n, const T* x) {
   return hn::GetLane(hn::MaxOfLanes(d, m)) + T(0);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -4,29 +4,18 @@
 #include <cstdlib>
 #include <mutex>
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/simd.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-int64_t ThisTarget() { return HWY_TARGET; }
-bool FusesMultiplyAdd() { return HWY_NATIVE_FMA != 0; }
-
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_TARGETS(ThisTarget, HWY_TARGET)
+CROSSTALK_TARGETS(FusesMultiplyAdd, HWY_NATIVE_FMA != 0)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
-
-HWY_EXPORT(ThisTarget);
-HWY_EXPORT(FusesMultiplyAdd);
-
 namespace {
 
 constexpr char kVariable[] = "CROSSTALK_SIMD";
@@ -61,15 +50,9 @@ void Choose(int64_t target) {  // 0: the best
 
 }  // namespace
 
-std::string SimdTargetName() {
-  SettleSimdTarget();
-  return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)());
-}
+std::string SimdTargetName() { return hwy::TargetName(ThisTarget()); }
 
-std::string SimdBits() {
-  SettleSimdTarget();
-  return HWY_DYNAMIC_DISPATCH(FusesMultiplyAdd)() ? "fma" : "no-fma";
-}
+std::string SimdBits() { return FusesMultiplyAdd() ? "fma" : "no-fma"; }
 
 std::vector<std::string> SupportedSimdTargets() {
   std::vector<std::string> names;

@@ -2,29 +2,20 @@
 
 #include "crosstalk/kernels/rows.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/softmax.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/functions-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_SOFTMAX_SHARED_
-#define CROSSTALK_KERNELS_SOFTMAX_SHARED_
-namespace crosstalk::kernels {
+CROSSTALK_BEGIN_TARGET
 
 // Where the reduced dimension is not the last, a tile is this many neighbouring columns at most, whose elements are
 // `stride` apart.
-inline constexpr int64_t kSoftmaxColumns = 128;
-
-}  // namespace crosstalk::kernels
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+constexpr int64_t kSoftmaxColumns = 128;
 
 template <typename T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
@@ -181,8 +172,7 @@ void ColumnsScaledExp(int64_t n, int64_t cols, int64_t stride, const T* x, const
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(SoftmaxRow)
 CROSSTALK_DISPATCH(SoftmaxRowGradient)
@@ -196,6 +186,8 @@ CROSSTALK_DISPATCH(ColumnsScaledExp)
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
+
+using HWY_NAMESPACE::kSoftmaxColumns;
 
 // Calls row(o) for inner = 1, or columns(element offset, column offset, cols) for bundles of columns; tiles by shape.
 template <typename Row, typename Columns>
@@ -288,16 +280,12 @@ void LogSumExpGradient(int64_t outer, int64_t reduced, int64_t inner, const T* x
       });
 }
 
-#define CROSSTALK_INSTANTIATE(T) \
-  template void Softmax<T>(int64_t, int64_t, int64_t, const T*, T*); \
-  template void SoftmaxGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, T*); \
-  template void LogSumExp<T>(int64_t, int64_t, int64_t, const T*, T*); \
-  template MaxAndLogSumExp<T> RowLogSumExp<T>(int64_t, const T*); \
-  template MaxAndExpSum<T> FindMaxAndExpSum<T>(int64_t, int64_t, const T*); \
-  template void LogSumExpGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, const T*, T*)
-CROSSTALK_INSTANTIATE(float);
-CROSSTALK_INSTANTIATE(double);
-#undef CROSSTALK_INSTANTIATE
+CROSSTALK_INSTANTIATE(Softmax)
+CROSSTALK_INSTANTIATE(SoftmaxGradient)
+CROSSTALK_INSTANTIATE(LogSumExp)
+CROSSTALK_INSTANTIATE(RowLogSumExp)
+CROSSTALK_INSTANTIATE(FindMaxAndExpSum)
+CROSSTALK_INSTANTIATE(LogSumExpGradient)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

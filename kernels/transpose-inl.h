@@ -8,12 +8,9 @@
 
 #include <cstdint>
 
-#include "hwy/highway.h"
+#include "crosstalk/kernels/targets.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
+CROSSTALK_BEGIN_TARGET
 
 // The change of an element on its way: Kept, or times a factor.
 struct Kept {
@@ -97,7 +94,6 @@ HWY_INLINE void TransposeBits(int64_t rows, int64_t padded_rows, int64_t cols, c
   TransposeMapped(rows, padded_rows, cols, in, in_stride, Kept(), out, out_stride);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -18,8 +18,7 @@
 #include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // The stages of a backward tile in bfloat16, as backward-inl.h has them in float: what a product reads is in pairs of
 // heads, positions or queries (plan.h).
@@ -374,7 +373,6 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -11,8 +11,7 @@
 #include "crosstalk/kernels/attention/backward_tile-inl.h"
 #include "crosstalk/kernels/attention/logits-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // L as forward had it: from where it is kept, or computed again, and J with it.
 template <class Terms>
@@ -158,7 +157,6 @@ HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, cons
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

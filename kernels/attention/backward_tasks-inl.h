@@ -17,8 +17,7 @@
 #include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Common to all tasks.
 struct BackwardTasks {
@@ -266,7 +265,6 @@ void BackwardIn(const BackwardPass& pass) {
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

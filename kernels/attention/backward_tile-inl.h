@@ -14,8 +14,7 @@
 #include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // A tile of a block in the backward pass: its queries, its part of the scratch memory, and where its contributions go.
 struct BackwardTile : QueryTile {
@@ -279,7 +278,6 @@ struct MemorySums {
   int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -15,10 +15,8 @@
 #include "crosstalk/kernels/attention/products-inl.h"
 #include "crosstalk/kernels/philox-inl.h"
 #include "crosstalk/kernels/rows.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // A masked logit: minus infinity for every purpose, but finite, so that differences of two are no NaN.
 inline constexpr float kMaskedLogit = -3.0e38f;
@@ -220,7 +218,6 @@ HWY_INLINE void DropoutFactors(const RandomKey& key, double rate, uint64_t first
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

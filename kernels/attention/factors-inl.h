@@ -21,10 +21,8 @@
 
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Rows that share each read of a position's factors: with all their sums in registers.
 inline constexpr int kFactorRows = kLanes >= 16 ? 4 : 2;
@@ -199,7 +197,6 @@ HWY_NOINLINE void AddFactorGradients(const AttentionPlan& plan, const TileFactor
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -20,8 +20,7 @@
 #include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Forward with convolutions, one strip of queries at a time (workspace.h): J and conv(J) head by head, L and W row
 // by row, conv(W) head by head, U row by row, O head by head.
@@ -299,7 +298,6 @@ void ForwardIn(const ForwardPass& pass) {
                          [&](int64_t i, int slot) { run(own_rows * tasks_of_row + i, slot); });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

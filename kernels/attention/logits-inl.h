@@ -13,10 +13,8 @@
 #include "crosstalk/kernels/attention/mixing-inl.h"
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 // to[i] = factor · from[i]; from is aligned and padded to whole vectors.
 HWY_INLINE void CopyScaled(int64_t count, float factor, const float* from, float* to) {
   const Tag<float> d;
@@ -241,7 +239,6 @@ HWY_NOINLINE inline void DropoutFactorsTile(const QueryTile& queries, int64_t ch
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -24,8 +24,7 @@
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/transpose-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 static_assert(kChunk == kTileBlock && kHalf == kTileSize);
 
@@ -188,7 +187,6 @@ HWY_INLINE void TileTN(MatrixTiles* matrix_tiles, int64_t rows, int64_t tiles, i
   TileTN<Terms, kResult>(rows, tiles, tile_floats, size, a, b, c, next);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -16,10 +16,8 @@
 #include "crosstalk/kernels/attention/pack-inl.h"
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // A mixing matrix packed for MixHeads; query q's lies at data + q · query_stride (0: all queries share it). Null: none.
 struct PackedMixing {
@@ -262,7 +260,6 @@ HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -15,10 +15,8 @@
 #include "crosstalk/kernels/attention/products-inl.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "hwy/cache_control.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // out[r, width] = in[r · in_stride + c], c < cols; zeros for the rest of each row and of the rows.
 HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int64_t width, const float* in,
@@ -423,7 +421,6 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCa
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -13,10 +13,8 @@
 #include "crosstalk/kernels/attention/elements-inl.h"
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // pairs[head / 2][row][j] = tile[head][row][j] beside tile[head + 1][row][j]; zeros beside an odd last head.
 template <class Terms>
@@ -277,7 +275,6 @@ HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t firs
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

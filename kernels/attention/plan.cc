@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kTileBytes = 256 << 10;  // of one tile; half a dozen share the second-level cache
 constexpr int64_t kMostRows = 64;          // of a tile
 constexpr int64_t kMixedRows = 32;         // of a tile, where heads are mixed
-// Queries of a block, which share each read of a chunk of K and V: 8 multiply-adds a byte of them (forward.cc), 32
+// Queries of a block, which share each read of a chunk of K and V: 8 multiply-adds a byte of them (attention.cc), 32
 // where tiles are computed twice and K and V are too long for any cache.
 constexpr int64_t kBlock = 32;
 constexpr int64_t kLongBlock = 128;
@@ -110,7 +110,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
   rows = mixes ? kMixedRows : kMostRows;
   while (rows > kQueryGroup && std::max({h_k, h, h_v}) * kChunk * 4 * rows > kTileBytes) rows /= 2;
-  // Bytes of K, V and their sums that each block of a backward pass reads and writes, in any precision (backward.cc).
+  // Bytes of K, V and their sums that each block of a backward pass reads and writes, in any precision (attention.cc).
   const int64_t memory_bytes = m_padded() * (4 * h_k * s.d_k + 3 * h_v * s.d_v) * 4;
   const int64_t least_rows = kLeastKeptRows[backward ? 1 : 0], most_bytes = kMostRowBytes[backward ? 1 : 0];
   const int64_t enough_bytes = backward && memory_bytes > kNearMemory ? most_bytes : kNearRowBytes;
@@ -139,10 +139,6 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
 }
 
 int64_t AttentionPlan::Distances() const { return RoundUp<int64_t>(n_padded() + m_padded(), kMaxLanes); }
-
-BFloat16Unit UnitOf(const AttentionShape& shape) {
-  return shape.precision == Precision::kBFloat16 ? BFloat16PairUnitInUse() : BFloat16Unit::kWidened;
-}
 
 int64_t KeptLogits(const AttentionShape& s) {
   const int64_t m_padded = RoundUp<int64_t>(s.m, kChunk);

@@ -114,8 +114,6 @@ struct AttentionPlan {
   int64_t m_padded() const { return chunks * kChunk; }
 };
 
-// The unit that multiplies a shape's pairs of bfloat16: chosen once a call.
-BFloat16Unit UnitOf(const AttentionShape& shape);
 // Throws a usage error unless logits are kept only where they may be.
 void CheckSoftmaxStats(const AttentionShape& shape, const SoftmaxStats& stats);
 
@@ -171,9 +169,8 @@ inline int64_t OwnRows(int64_t rows, int threads) {
   return rows >= kLeastOwn * threads ? rows / threads * threads : 0;
 }
 
-// The two passes of the fused attention on what multiplies its operands, one function and one source file each, so that
-// they compile beside each other: in float; in pairs of bfloat16 that are widened to float; and in dot products of such
-// pairs, of which only targets that have the instruction know. All are run on the SIMD target in use.
+// The two passes of the fused attention, on the SIMD target in use, by what multiplies their operands: in float; in
+// pairs of bfloat16 that are widened to float; and in dot products of such pairs, where the target has the instruction.
 
 struct ForwardPass {
   const AttentionPlan& plan;
@@ -183,10 +180,6 @@ struct ForwardPass {
   void* workspace;
   int threads;
 };
-void ForwardInFloat(const ForwardPass& pass);
-void ForwardWidened(const ForwardPass& pass);
-void ForwardInDotProducts(const ForwardPass& pass);
-
 struct BackwardPass {
   const AttentionPlan& plan;
   const AttentionCall& call;
@@ -197,9 +190,13 @@ struct BackwardPass {
   void* workspace;
   int threads;
 };
-void BackwardInFloat(const BackwardPass& pass);
-void BackwardWidened(const BackwardPass& pass);
-void BackwardInDotProducts(const BackwardPass& pass);
+struct AttentionPasses {
+  void (*forward)(const ForwardPass& pass);
+  void (*backward)(const BackwardPass& pass);
+};
+AttentionPasses PassesInFloat();
+AttentionPasses PassesInWidenedPairs();
+AttentionPasses PassesInDotProducts();
 
 // One static head mixing alone, on a tile that stays in the cache: the fused attention's own loops without what
 // surrounds them there, so that their speed and their results can be looked at by themselves.

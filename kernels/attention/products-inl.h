@@ -28,12 +28,8 @@
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/kernels/simd.h"
 #include "hwy/cache_control.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
+CROSSTALK_BEGIN_TARGET
 
 inline constexpr int kLanes = kLanesOf<float>;
 inline constexpr int kSumVectors = kSumRegisters<float>;  // of kPartialSums
@@ -444,7 +440,6 @@ HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, in
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -16,10 +16,8 @@
 #include "crosstalk/kernels/attention/workspace.h"
 #include "crosstalk/kernels/convolution-inl.h"
 #include "crosstalk/runtime/math.h"
-#include "hwy/highway.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 static_assert(kConvolvedColumns == kChunk && kConvolvedRows == kQueryGroup && kFilterLanes == kPartialSums);
 
@@ -399,7 +397,6 @@ HWY_INLINE void ValuesOfRow(const Strip& strip, int64_t q, float* U_buffer) {
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

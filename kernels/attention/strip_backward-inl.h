@@ -18,8 +18,7 @@
 #include "crosstalk/kernels/attention/strip-inl.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // dU = dO·Vᵀ of all its rows, and dO_rows of the strip's own.
 template <class Terms>
@@ -256,7 +255,6 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
                          sums.first_chunk, sums.turn);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

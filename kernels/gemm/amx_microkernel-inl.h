@@ -16,8 +16,7 @@
 #include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/runtime/math.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Tiles: AmxTiles or ModelTiles; kUnit: what rounds, to the same bits. Rows and columns after the last are computed and
 // left out; terms after the last are zeros in both operands, up to a whole step.
@@ -119,7 +118,6 @@ struct ThinTiles : RoundedPairs<BFloat16Unit::kWidened> {
   static constexpr int kStepOperands = kTileSize, kChains = 2;
 };
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -22,9 +22,7 @@
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_GEMM_BLOCKED_SHARED_
-#define CROSSTALK_KERNELS_GEMM_BLOCKED_SHARED_
-namespace crosstalk::kernels {
+CROSSTALK_BEGIN_TARGET
 
 constexpr int64_t kLeastMC = 48;           // below, reading B's panels costs too much
 constexpr int64_t kFewRows = 48;           // up to here B is not worth packing for all
@@ -32,12 +30,6 @@ constexpr int64_t kLeastPacked = 1 << 13;  // elements of packed B that a thread
 constexpr int64_t kLeastPanels = 4;        // of a thread: fewer are not worth packing A for
 constexpr int64_t kSmallResult = 3 << 16;  // elements of C: up to here
 constexpr int64_t kMostOwn = 1 << 17;      // packed elements that each thread has for itself: half a mebibyte of floats
-
-}  // namespace crosstalk::kernels
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
 
 template <class Operands>
 using Product = GemmArguments<typename Operands::Sum>;
@@ -313,7 +305,6 @@ void BlockedProduct(const Product<Operands>& g) {
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

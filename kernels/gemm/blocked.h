@@ -44,21 +44,21 @@ struct GemmWorkspace {
   int64_t OfTasks(int64_t threads) const { return task * std::min(threads, packing_tasks); }
 };
 
-// The products that gemm.cc chooses among, by what multiplies their operands: one source file each, so
-// that they compile beside each other. Run on the SIMD target in use, which is settled.
+// A way to compute a single product, threaded unless called from a threaded loop, and its working memory.
+template <typename T>
+struct GemmProduct {
+  void (*multiply)(const GemmArguments<T>& g);
+  GemmWorkspace (*workspace)(const GemmArguments<T>& g, int threads);
+};
 
-void ProductOfElements(const GemmArguments<float>& g);
-void ProductOfElements(const GemmArguments<double>& g);
-GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g, int threads);
-GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g, int threads);
-
-// Of pairs rounded to bfloat16: widened to float, in dot products where the target has them, in matrix tiles.
-void ProductOfWidened(const GemmArguments<float>& g);
-void ProductOfDotProducts(const GemmArguments<float>& g);
-void ProductOfTiles(const GemmArguments<float>& g);
-GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g, int threads);
-GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g, int threads);
-GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g, int threads);
+// Those that gemm.cc chooses among, on the SIMD target in use: elements.cc and pairs.cc, which compile beside each
+// other.
+GemmProduct<float> ProductOfFloats();
+GemmProduct<double> ProductOfDoubles();
+// Their operands are rounded to bfloat16, in pairs: widened to float, in dot products, in matrix tiles.
+GemmProduct<float> ProductOfWidened();
+GemmProduct<float> ProductOfDotProducts();
+GemmProduct<float> ProductOfTiles();
 
 // Working memory of a product.
 

@@ -18,8 +18,7 @@
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Up to so many rows; with more, their sums leave the transposed vectors no registers on AVX2.
 constexpr int kDotRows = 4;
@@ -254,7 +253,6 @@ void DotsProduct(const GemmArguments<T>& g) {
   });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -16,8 +16,7 @@
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Below, transposing rows of A that are used so little would show.
 constexpr int64_t kFewColumns = 512;
@@ -155,7 +154,6 @@ HWY_NOINLINE void Elements<T>::PackPanel(const GemmArguments<T>& g, int64_t firs
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/blocked.h"
-#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/measure.h"
@@ -54,27 +53,18 @@ void ScaleResult(const GemmArguments<T>& g) {
   }
 }
 
-// A way to compute a single product, threaded unless called from a threaded loop, and its working memory.
 template <typename T>
-struct Product {
-  void (*multiply)(const GemmArguments<T>& g);
-  GemmWorkspace (*workspace)(const GemmArguments<T>& g, int threads);
-};
-
-template <typename T>
-Product<T> ProductFor(const GemmArguments<T>& g) {
+GemmProduct<T> ProductFor(const GemmArguments<T>& g) {
   if (g.k == 0 || g.alpha == T(0))
     return {ScaleResult<T>, [](const GemmArguments<T>&, int) { return GemmWorkspace(); }};
-  if constexpr (std::same_as<T, float>) {
-    if (IsRounded(g)) {
-      const BFloat16Unit unit = BFloat16UnitInUse();  // settles the SIMD target, too
-      if (unit == BFloat16Unit::kTiles) return {ProductOfTiles, WorkspaceOfTiles};
-      if (unit == BFloat16Unit::kDotProduct) return {ProductOfDotProducts, WorkspaceOfDotProducts};
-      return {ProductOfWidened, WorkspaceOfWidened};
-    }
+  if constexpr (std::same_as<T, double>) {
+    return ProductOfDoubles();
+  } else {
+    if (!IsRounded(g)) return ProductOfFloats();
+    const BFloat16Unit unit = BFloat16UnitInUse();
+    if (unit == BFloat16Unit::kTiles) return ProductOfTiles();
+    return unit == BFloat16Unit::kDotProduct ? ProductOfDotProducts() : ProductOfWidened();
   }
-  SettleSimdTarget();
-  return {ProductOfElements, WorkspaceOfElements};
 }
 
 // Small C, long k: the gradients of head projections, [h, h] out of k = n · m. k is cut into slices, by shape alone,

@@ -2,13 +2,12 @@
 
 #include "crosstalk/kernels/gemm/gemm.h"
 
-#undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/interleaved.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/bfloat16-inl.h"
-#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/targets.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -16,20 +15,10 @@
 // Batch-interleaved products: a tile is kLaneBlock lanes of kRowBlock rows of one product. Both operands are packed,
 // since their strides are often powers of two that would fall into one set of the caches: kInnerBlock x kColumnBlock
 // vectors of b (48 KiB of float) once for all rows of the tile, then kRowGroup x kInnerBlock of a (16 KiB) at a time.
-#ifndef CROSSTALK_KERNELS_GEMM_INTERLEAVED_SHARED_
-#define CROSSTALK_KERNELS_GEMM_INTERLEAVED_SHARED_
-namespace crosstalk::kernels {
-inline constexpr int64_t kLaneBlock = 64;
-inline constexpr int64_t kRowBlock = 64;
-inline constexpr int64_t kColumnBlock = 12;
-inline constexpr int64_t kInnerBlock = 16;
-inline constexpr int64_t kRowGroup = 4;  // 4 x 3 sums, 3 of b and 1 of a: the 16 registers of AVX2
-inline constexpr int64_t kColumnGroup = 3;
-}  // namespace crosstalk::kernels
-#endif
+CROSSTALK_BEGIN_TARGET
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+constexpr int64_t kLaneBlock = 64, kRowBlock = 64, kColumnBlock = 12, kInnerBlock = 16;
+constexpr int64_t kRowGroup = 4, kColumnGroup = 3;  // 4 x 3 sums, 3 of b and 1 of a: the 16 registers of AVX2
 
 // c[Columns, lanes] (+)= a[inner, kLaneBlock] · b[inner, columns of b, kLaneBlock], both packed, for one vector of
 // lanes. Three sums by name, not an array: -O2 would keep an array in memory.
@@ -171,13 +160,15 @@ void InterleavedTile(const InterleavedGemmArguments<T>& g) {
   }
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(InterleavedTile)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
+
+using HWY_NAMESPACE::kLaneBlock, HWY_NAMESPACE::kRowBlock;
+
 template <typename T>
 void InterleavedGemmBatched(const InterleavedGemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
                             std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c) {
@@ -201,10 +192,7 @@ void InterleavedGemmBatched(const InterleavedGemmArguments<T>& arguments, std::s
   });
 }
 
-template void InterleavedGemmBatched<float>(const InterleavedGemmArguments<float>&, std::span<const int64_t>,
-                                            std::span<const int64_t>, std::span<const int64_t>);
-template void InterleavedGemmBatched<double>(const InterleavedGemmArguments<double>&, std::span<const int64_t>,
-                                             std::span<const int64_t>, std::span<const int64_t>);
+CROSSTALK_INSTANTIATE(InterleavedGemmBatched)
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -13,8 +13,7 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/simd-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // MR rows × two vectors of accumulators: of 32 registers with AVX-512, of 16 elsewhere. Each number of rows up to MR is
 // a function to compile. Where speed is not the point there are just enough to hide the latency of a multiply-add: in
@@ -221,7 +220,6 @@ struct RegisterTiles {
   }
 };
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

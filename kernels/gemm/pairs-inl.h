@@ -19,8 +19,7 @@
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 HWY_INLINE FloatVector LoadRounded(const float* row, int64_t count) { return RoundedToBFloat16(LoadOfRow(row, count)); }
 HWY_INLINE FloatVector LoadRounded(const uint16_t* row, int64_t count) { return LoadHalvesWidened(row, count); }
@@ -207,7 +206,6 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
   }
 };
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

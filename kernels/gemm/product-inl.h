@@ -16,9 +16,7 @@
 #include "crosstalk/kernels/gemm/dots-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
 
-#ifndef CROSSTALK_KERNELS_GEMM_CHAINED_SHARED_
-#define CROSSTALK_KERNELS_GEMM_CHAINED_SHARED_
-namespace crosstalk::kernels {
+CROSSTALK_BEGIN_TARGET
 
 // Of k, for a thread: shorter, a tile takes no longer than its way to the next thread; longer, a panel of B and A's
 // rows leave the second-level cache.
@@ -42,12 +40,6 @@ struct alignas(64) TilesDone {
     }
   }
 };
-
-}  // namespace crosstalk::kernels
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // Products of a small C and a long k, as gradients of weights are: Xᵀ·dY over all positions of a batch. Each thread
 // takes a part of k: the rows of both operands that it wrote in the loops before, and so has in its cache. A sum stays
@@ -204,7 +196,10 @@ GemmWorkspace RegisterWorkspace(const Product<Operands>& g, int threads) {
   return IsChained<Operands>(g, threads) ? ChainedWorkspace<Operands>(g, threads) : WorkspaceOf<Operands>(g, threads);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+template <ThinOperands Operands>
+inline constexpr GemmProduct<typename Operands::Sum> kProductOf = {RegisterProduct<Operands>,
+                                                                   RegisterWorkspace<Operands>};
+
+CROSSTALK_END_TARGET
 
 #endif

@@ -18,8 +18,7 @@
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 // Up to so many rows a product takes as long as B is read, if it is large enough for that to show.
 constexpr int kThinRows = 8;
@@ -196,7 +195,6 @@ void ThinProduct(const GemmArguments<T>& g) {
   });
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
 
 #endif

@@ -1,15 +1,15 @@
+// The fused attention in float, and its static mixing of heads alone.
 #include "crosstalk/kernels/attention/plan.h"
 
 #define CROSSTALK_ATTENTION_COMPILES_MIX_HEADS
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/head_mixing.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/passes_in_float.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/attention/backward-inl.h"
+#include "crosstalk/kernels/attention/backward_tasks-inl.h"
+#include "crosstalk/kernels/attention/forward-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
+CROSSTALK_BEGIN_TARGET
 
 CROSSTALK_MIX_HEADS(Result::kSet);
 CROSSTALK_MIX_HEADS(Result::kAdd);
@@ -26,33 +26,31 @@ void MixBackward(const AttentionPlan& plan, const float* packed_transposed, cons
                                  plan.pitch, kPartialSums, dP_l, h * kPartialSums, kPartialSums);
 }
 
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+CROSSTALK_END_TARGET
+
+CROSSTALK_TARGETS(PassesInFloat, AttentionPasses{ForwardIn<FloatTerms>, BackwardIn<FloatTerms>})
+CROSSTALK_TARGETS(PackOnTarget, PackStaticMixing)
+CROSSTALK_TARGETS(MixForwardOnTarget, MixForward)
+CROSSTALK_TARGETS(MixBackwardOnTarget, MixBackward)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 
-HWY_EXPORT(PackStaticMixing);
-HWY_EXPORT(MixForward);
-HWY_EXPORT(MixBackward);
-
 void PackHeadMixing(const AttentionPlan& plan, const float* P_l, float* packed) {
-  const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  HWY_DYNAMIC_DISPATCH(PackStaticMixing)(h_k, h, P_l, h, 1, packed);
+  PackOnTarget()(plan.shape.h_k, plan.shape.h, P_l, plan.shape.h, 1, packed);
 }
 
 void PackHeadMixingTransposed(const AttentionPlan& plan, const float* P_l, float* packed) {
-  const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  HWY_DYNAMIC_DISPATCH(PackStaticMixing)(h, h_k, P_l, 1, h, packed);
+  PackOnTarget()(plan.shape.h, plan.shape.h_k, P_l, 1, plan.shape.h, packed);
 }
 
 void MixTileHeads(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
-  HWY_DYNAMIC_DISPATCH(MixForward)(plan, packed, J, L);
+  MixForwardOnTarget()(plan, packed, J, L);
 }
 
 void MixTileHeadsBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL,
                           float* dJ, float* dP_l) {
-  HWY_DYNAMIC_DISPATCH(MixBackward)(plan, packed_transposed, J, dL, dJ, dP_l);
+  MixBackwardOnTarget()(plan, packed_transposed, J, dL, dJ, dP_l);
 }
 
 }  // namespace crosstalk::kernels
