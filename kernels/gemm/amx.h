@@ -1,5 +1,5 @@
 // Matrix tiles of bfloat16, as AMX has them (Intel, since Sapphire Rapids): registers of 16 rows of 64 bytes, and one
-// instruction that multiplies two of them. Pointers and asm only; amx_microkernel-inl.h packs for them, and the
+// instruction that multiplies two of them. Pointers and asm only; pairs.cc packs for them, and the
 // attention in matrix_tiles-inl.h.
 //
 // A step adds the products of up to 16 pairs of terms. TDPBF16PS sums up the even terms and the odd ones apart, from

@@ -27,7 +27,7 @@ CROSSTALK_BEGIN_TARGET
 constexpr int64_t kLeastMC = 48;           // below, reading B's panels costs too much
 constexpr int64_t kFewRows = 48;           // up to here B is not worth packing for all
 constexpr int64_t kLeastPacked = 1 << 13;  // elements of packed B that a thread packs at a time
-constexpr int64_t kLeastPanels = 4;        // of a thread: fewer are not worth packing A for
+constexpr int64_t kLeastPanels = 4;        // a thread's: fewer are not worth packing A for
 constexpr int64_t kSmallResult = 3 << 16;  // elements of C: up to here
 constexpr int64_t kMostOwn = 1 << 17;      // packed elements that each thread has for itself: half a mebibyte of floats
 
@@ -134,7 +134,7 @@ struct Shares {
     kGrid,     // a task has rows and panels; the threads pack B together, for all of them
   };
 
-  // Of a product of more than kFewRows rows, by its largest block.
+  // By the product's largest block; it has more than kFewRows rows.
   Shares(const Product<Operands>& g, int64_t threads) : tiles(CeilDivide<int64_t>(g.m, Operands::kMR)) {
     using T = typename Operands::Sum;
     constexpr int64_t kPanel = Operands::kNR, kUnit = kAlignment / sizeof(typename Operands::Packed);
@@ -158,7 +158,7 @@ struct Shares {
       shared_panels = panels * panel + kSlack<Operands>;
     }
     if (rows > 1) rows = std::min(tiles, RoundUp(rows, threads));
-    // Where there are few rows, columns are shared out as well: A is packed again for each.
+    // With few rows columns are shared out as well: A is packed again for each.
     if (of == Of::kGrid && 2 * rows < wanted) {
       columns = std::clamp<int64_t>(wanted / rows, 1, CeilDivide<int64_t>(panels, kLeastPanels));
     }
@@ -170,7 +170,7 @@ struct Shares {
   int64_t FirstPanel(int64_t share, int64_t panels) const { return panels * share / columns; }
 
   Of of = Of::kGrid;
-  int64_t tiles;                  // of rows
+  int64_t tiles;                  // along the rows
   int64_t rows = 1, columns = 1;  // shares of each
   int64_t shared_panels = 0;      // room, in packed elements, for what all threads share
   int64_t own_panels = 0;         // and for a thread's own

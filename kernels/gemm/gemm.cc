@@ -70,8 +70,8 @@ GemmProduct<T> ProductFor(const GemmArguments<T>& g) {
 // Small C, long k: the gradients of head projections, [h, h] out of k = n · m. k is cut into slices, by shape alone,
 // whose products meet in order: otherwise one thread would do all the work.
 constexpr int64_t kMostSlices = 16;
-constexpr int64_t kSlicedSize = 64;     // of C's sides, at most
-constexpr int64_t kSliceLength = 4096;  // of k, at least
+constexpr int64_t kSlicedSize = 64;     // C's sides at most
+constexpr int64_t kSliceLength = 4096;  // at least
 
 // Multiplications of one product of a batch.
 constexpr double kLargeProduct = 1 << 28;

@@ -30,7 +30,7 @@ constexpr int kNR = 2 * kLanesOf<T>;
 template <typename T>
 struct Update {
   T alpha, beta;
-  const T* bias;             // of the tile's first column; null: none, or not yet
+  const T* bias;             // at the tile's first column; null: none, or not yet
   const T* start = nullptr;  // [R][NR], the sums so far (product-inl.h); null: 0. May be C
 };
 
@@ -56,7 +56,7 @@ concept BlockedOperands = requires(const GemmArguments<typename Operands::Sum>& 
   { Operands::kTerms } -> std::convertible_to<int64_t>;               // terms of a sum in one Packed
   { Operands::kStep } -> std::convertible_to<int64_t>;                // packed operands of a sum are a multiple of it
   { Operands::kMR + Operands::kNR } -> std::convertible_to<int64_t>;  // rows and columns of a tile
-  { Operands::kRowStride } -> std::convertible_to<int64_t>;  // of packed kByRow, in Packed like all lengths of k
+  { Operands::kRowStride } -> std::convertible_to<int64_t>;  // if packed kByRow, in Packed like all lengths of k
   { Operands::kInPlace } -> std::convertible_to<bool>;       // A and B may be read where they lie
   { Operands::kHasStart } -> std::convertible_to<bool>;      // TileOf heeds update.start
   { Operands::LayoutOf(g) } -> std::same_as<RowLayout>;
@@ -107,8 +107,8 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, int64
   // Three rows are reached from one address, by the stride once and twice: there are not as many registers as rows.
   const Packed* a_rows[(R + 2) / 3];
   for (int i = 0; i < (R + 2) / 3; ++i) a_rows[i] = a + 3 * i * a_stride;
-  // Of A where it lies, each k is in a line of its own, which no hardware prefetcher foresees: asked for so many early.
-  // Where A is packed, its lines are there anyway.
+  // In A as it lies each k is in a line of its own, which no hardware prefetcher foresees: it is asked for so many
+  // early. Packed lines are there anyway.
   constexpr int64_t kAhead = 16;
   for (int64_t k = 0; k < depth; ++k) {
     ahead.Next();

@@ -72,7 +72,7 @@ OpenBlas Unavailable(const std::string& reason) {
   return blas;
 }
 
-// Of the library, of a buffer of its, and of what else it may ask for.
+// What the library takes, one of its buffers, and what else it may ask for.
 constexpr size_t kLibraryBytes = size_t{64} << 20, kBufferBytes = size_t{128} << 20, kBesideBytes = size_t{16} << 20;
 
 bool IsRoom(size_t bytes) {

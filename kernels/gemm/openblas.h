@@ -28,7 +28,7 @@ struct OpenBlas {
                  double* singular_values, double* left_vectors, const int* ld_left, double* right_vectors,
                  const int* ld_right, double* work, const int* work_size, int* info, size_t left_length,
                  size_t right_length) = nullptr;
-  // Why it cannot be used, or "". The functions are null where there is a reason.
+  // Why it cannot be used, or "". If it cannot, the functions are null.
   std::string unavailable;
   std::string core;  // the kernel set in use: "SkylakeX"; "none" where it cannot be used
   int buffers = 0;   // calls at a time; OpenBlasCall
@@ -43,7 +43,7 @@ const OpenBlas& GetOpenBlas();
 
 // While one lives, the thread may call a function of OpenBLAS. A call needs a buffer of 128 MiB of addresses, and where
 // the system refuses it, OpenBLAS asks for ever: as many as there are threads are made when it is loaded, or as many as
-// there is room for; without room for one it is unavailable. Where all are in use, this waits for one.
+// have room; without room for one it is unavailable. Where all are in use, this waits for one.
 class OpenBlasCall {
  public:
   OpenBlasCall();

@@ -13,13 +13,12 @@
 #include <vector>
 
 #include "crosstalk/kernels/gemm/blocked-inl.h"
-#include "crosstalk/kernels/gemm/dots-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
 
 CROSSTALK_BEGIN_TARGET
 
-// Of k, for a thread: shorter, a tile takes no longer than its way to the next thread; longer, a panel of B and A's
-// rows leave the second-level cache.
+// A thread's part of k. If it were shorter, a tile would take no longer than its way to the next thread; if it were
+// longer, a panel of B and A's rows would leave the second-level cache.
 constexpr int64_t kLeastPart = 128, kMostPart = 2048;
 
 // The state of one part of k. Its own cache line, as are the counts of each panel: threads write one and look at
@@ -64,8 +63,8 @@ struct Chained {
         own_rows(RoundUp(PackedBlock<Operands>(g, g.m, parts.size), int64_t{kAlignment})),
         own_panel(RoundUp(Operands::kNR * PackedDepth<Operands>(parts.size) + kSlack<Operands>, int64_t{kAlignment})) {}
 
-  Blocks depths, parts;         // of k
-  int64_t tiles, panels;        // of C's rows and columns
+  Blocks depths, parts;         // they cut k
+  int64_t tiles, panels;        // they cut C's rows and columns
   int64_t own_rows, own_panel;  // room, in packed elements, for a thread's part of A and of a panel of B
   int64_t chain() const { return tiles * panels * kTile; }
 };
@@ -84,7 +83,7 @@ HWY_INLINE void ChainedTile(typename Operands::Arithmetic& arithmetic, const Pro
                             const Packed* b, T* chain) {
   constexpr int64_t kRows = Operands::kMR, kColumns = Operands::kNR;
   const int64_t rows = std::min(kRows, g.m - row), columns = std::min(kColumns, g.n - column);
-  const int64_t whole = columns > kLanesOf<T> ? kColumns : kLanesOf<T>;  // of the vectors that the tile has
+  const int64_t whole = columns > kLanesOf<T> ? kColumns : kLanesOf<T>;  // in the vectors that the tile has
   for (int64_t k = begin; k < end;) {
     const int64_t block = k / depths.size * depths.size, block_end = std::min(g.k, block + depths.size);
     const int64_t stop = std::min(end, block_end), done = PackedDepth<Operands>(k - begin);
