@@ -46,7 +46,7 @@ struct Rows {
   int64_t stride = 0;
 };
 
-// The mixings are contiguous except the rows of R_M; each is read where the shape says that it is there.
+// The mixings are contiguous except the rows of R_M; each is read where the shape has it.
 using AttentionCall = AttentionCallOf<ConstRows, const uint8_t*, const int32_t*>;
 
 // Statistics that backward needs besides the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum, with L to the

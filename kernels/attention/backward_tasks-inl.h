@@ -200,7 +200,7 @@ void BackwardIn(const BackwardPass& pass) {
   const WantedGradients wanted(s, &out);
   Arena arena(pass.workspace);
   PackedMemory packed(plan, AttentionPass::kBackward, arena);
-  if (pass.stats.L != nullptr) packed.K_by_position = {};  // of the logits' products alone
+  if (pass.stats.L != nullptr) packed.K_by_position = {};  // only logits' products read it
   const BackwardSums sums(plan, wanted, arena);
   std::vector<BackwardScratch> scratch;
   std::vector<StripScratch> strip_scratch;
@@ -244,7 +244,7 @@ void BackwardIn(const BackwardPass& pass) {
   for_other_chunks(finish);
 
   for (const MixingSide side : kMixingSides) {
-    if (!wanted.mixings[side][kStatic]) continue;  // of one group
+    if (!wanted.mixings[side][kStatic]) continue;  // such a side has one group
     SumTasks(plan, 0, plan.mixings[side].size(), sums.P[side], MixingOf(out, side, kStatic).data);
   }
   for (const MixingSide side : kMixingSides) {

@@ -1,5 +1,5 @@
-// A tile of the backward pass: its queries, its buffers, and what is packed and computed of it before its first chunk.
-// Compiled once per target.
+// A tile of the backward pass: its queries, its buffers, what is packed and computed of it before its first chunk, and
+// steps of its stages. Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_
 #undef CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_
@@ -20,9 +20,9 @@ CROSSTALK_BEGIN_TARGET
 struct BackwardTile : QueryTile {
   const BackwardScratch* scratch = nullptr;
   const AttentionGradients* out = nullptr;
-  float* dbias = nullptr;      // of a dense bias; null where not wanted
+  float* dbias = nullptr;      // a dense bias's; null where not wanted
   float* distances = nullptr;  // the task's, of a relative position bias; null where not wanted
-  Lanes dO;                    // packed as Q is
+  Lanes<SizePair> dO;          // packed as Q is
   float* dQ = nullptr;         // [h_k][rows][d_k_padded]
   float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
   float* D_sums = nullptr;                                         // [h][rows][kPartialSums]
@@ -38,7 +38,7 @@ struct BackwardTile : QueryTile {
 template <class Terms>
 HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
                               const LaneOf<Terms>* dO, float* D) {
-  constexpr int kPart = 32;  // of d, transposed at a time
+  constexpr int kPart = 32;  // elements that are transposed at a time
   constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
   const hn::CappedTag<float, kWidth> d;
   HWY_ALIGN float transposed[kPart * kQueryGroup];
@@ -125,21 +125,19 @@ HWY_INLINE void StartMixings(BackwardTile& tile) {
     if (!mixes.PacksEachTile() && !(normalises && mixes.has[kStatic])) {
       tile.mixing[side] = {tile.packed->P[side], 0};
     } else {
-      const Lanes packed = scratch.mixing[side] + tile.index * plan.rows * size;
+      const Lanes<HeadPair> packed = scratch.mixing[side] + tile.index * plan.rows * size;
       if (side == kLogits) {
-        PackQueryMixings<FloatTerms>(tile, side, nullptr, scratch.matrix, packed.Of<float>());
+        PackQueryMixings<FloatTerms>(tile, side, nullptr, scratch.matrix, packed.floats());
       } else {
-        PackQueryMixings<Terms>(tile, side, normalises ? tile.inv_row_sum : nullptr, scratch.matrix,
-                                packed.template Of<LaneOf<Terms>>());
+        PackQueryMixings<Terms>(tile, side, normalises ? tile.inv_row_sum : nullptr, scratch.matrix, In<Terms>(packed));
       }
       tile.mixing[side] = {packed, size};
     }
     if (!mixes.PacksEachTile()) {
       tile.mixing_back[side] = {tile.packed->P_back[side], 0};
     } else {
-      const Lanes packed_back = scratch.mixing_back[side] + tile.index * plan.rows * size_back;
-      PackQueryMixingsTransposed<Terms>(tile, side, scratch.matrix, scratch.matrix_transposed,
-                                        packed_back.template Of<LaneOf<Terms>>());
+      const Lanes<HeadPair> packed_back = scratch.mixing_back[side] + tile.index * plan.rows * size_back;
+      PackQueryMixingsTransposed<Terms>(tile, side, scratch.matrix, scratch.matrix_transposed, In<Terms>(packed_back));
       tile.mixing_back[side] = {packed_back, size_back};
     }
   }
@@ -153,7 +151,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t t = tile.index, rows = tile.valid_rows;
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), dO_size = plan.rows * plan.Lanes(s.d_v);
-  const Lanes Q = scratch.Q + t * plan.h_k * Q_size;
+  const Lanes<SizePair> Q = scratch.Q + t * plan.h_k * Q_size;
   tile.Q = Q;
   tile.dO = scratch.dO + t * plan.h_v * dO_size;
   tile.dQ = scratch.dQ + t * plan.h_k * plan.rows * plan.d_k_padded;
@@ -176,17 +174,14 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
     const ConstRows head = call.Q.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
     if (!plan.in_place && tile.L == nullptr) {
       PackQueries<Terms>(plan.on_tiles, rows, plan.rows, s.d_k, head, static_cast<float>(call.scale),
-                         Q.template Of<LaneOf<Terms>>() + k * Q_size);
+                         In<Terms>(Q) + k * Q_size);
     }
-    copy_rows(s.d_k, head,
-              scratch.Q_rows.template Of<LaneOf<Terms>>() + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
+    copy_rows(s.d_k, head, In<Terms>(scratch.Q_rows) + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
-    PackQueries<Terms>(plan.on_tiles, rows, plan.rows, s.d_v, head, 1.0f,
-                       tile.dO.template Of<LaneOf<Terms>>() + k * dO_size);
-    copy_rows(s.d_v, head,
-              scratch.dO_rows.template Of<LaneOf<Terms>>() + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
+    PackQueries<Terms>(plan.on_tiles, rows, plan.rows, s.d_v, head, 1.0f, In<Terms>(tile.dO) + k * dO_size);
+    copy_rows(s.d_v, head, In<Terms>(scratch.dO_rows) + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
   }
   for (int64_t k = 0; k < plan.h; ++k) {
     float* row_max = tile.row_max + k * plan.rows;
@@ -203,7 +198,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
       const float* O_head = O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v;
-      const auto* dO_head = tile.dO.template Of<const LaneOf<Terms>>() + k * dO_size;
+      const auto* dO_head = In<Terms>(tile.dO) + k * dO_size;
       float* D = tile.D + k * plan.rows;
       if constexpr (Terms::kTerms > 1) {
         if (plan.on_tiles) {
@@ -225,26 +220,15 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   StartMixings<Terms>(tile);
 }
 
-// A tile's buffers for one chunk, whose forms in bfloat16 BackwardScratch has.
+// A tile's buffers for one chunk.
 struct ChunkTile {
   int64_t chunk;
   TileExtent extent;
-  Lanes J, W, dW;   // dW becomes dL
-  Lanes U, dU, dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, except dU
-};
-
-// Of one tile of a block, in lanes.
-struct ChunkSizes {
-  template <class Terms>
-  static HWY_INLINE ChunkSizes Of(const AttentionPlan& plan) {
-    constexpr bool kPairs = Terms::kTerms > 1;
-    const int64_t W = kPairs && plan.shape.MixesWeights() ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
-    return {kPairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k), W,
-            kPairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)};
-  }
-  int64_t J;  // and dJ
-  int64_t W;  // and dW
-  int64_t U;
+  Lanes<PositionPair> J;
+  Lanes<HeadPair> W, dW;  // dW becomes dL
+  // The same as W, dW, dL if nothing is mixed or dropped; in bfloat16 dU alone.
+  Lanes<QueryPair> U, dJ;
+  Lanes<PositionPair> dU;
 };
 
 template <class Terms>
@@ -252,20 +236,21 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
-  const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
+  const BackwardSizes sizes(plan);
   const int64_t kept = tile.index + (plan.keep_rows ? chunk * plan.tiles : 0);
   ChunkTile at{chunk,
                ExtentOf(tile, chunk),
                scratch.J + kept * sizes.J,
                scratch.W + kept * sizes.W,
                scratch.dW + kept * sizes.W,
-               {},
-               {},
-               {}};
-  constexpr bool kPairs = Terms::kTerms > 1;
-  at.U = kPairs || s.MixesWeights() || tile.call->dropout_rate > 0 ? scratch.U + tile.index * sizes.U : at.W;
-  at.dU = s.MixesWeights() ? scratch.dU : at.dW;
-  at.dJ = kPairs || s.MixesLogits() ? scratch.dJ + tile.index * sizes.J : at.dW;
+               scratch.U + tile.index * sizes.U,
+               scratch.dJ + tile.index * sizes.J,
+               scratch.dU};
+  if (!s.MixesWeights()) at.dU = at.dW.floats();
+  if constexpr (InFloat<Terms>) {
+    if (!s.MixesWeights() && tile.call->dropout_rate == 0) at.U = at.W.floats();
+    if (!s.MixesLogits()) at.dJ = at.dW.floats();
+  }
   return at;
 }
 
@@ -274,9 +259,160 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
 struct MemorySums {
   float *K, *V, *R_M[2][2];
   OrderedReduction *K_order, *V_order;
-  int64_t first_chunk;  // of K_order and V_order
+  int64_t first_chunk;  // in K_order and V_order
   int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
+
+// ---- Steps ----
+
+// L as forward had it: what is kept, or computed again, and J with it.
+template <class Terms>
+HWY_INLINE void LogitsAgain(const BackwardTile& tile, const ChunkTile& at, float* J, float* L) {
+  if (tile.L != nullptr) {
+    TakeLogits(tile, at.chunk, at.extent.first_row, L);
+  } else {
+    LogitsTile<Terms>(tile, at.chunk, at.extent, J, L);
+  }
+}
+
+// dU = dO·Vᵀ, heads `pitch` lanes apart.
+template <class Terms, Result kResult>
+HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, int64_t pitch,
+                               ResultLane<Terms, kResult>* dU) {
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, depth = plan.Lanes(plan.shape.d_v), V_size = depth * kChunk;
+  const auto* V =
+      In<Terms>(tile.packed->V_by_position) + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
+  for (int64_t k = 0; k < plan.h_v; ++k) {
+    TileNT<Terms, kResult>(tile.tiles, plan.rows - first_row, depth,
+                           In<Terms>(tile.dO) + (k * plan.rows + first_row) * depth, V + k * V_size,
+                           dU + k * pitch + first_row * kColumns<kResult>,
+                           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+  }
+}
+
+// Dropout's factors, and dU times them.
+HWY_INLINE void DropGradients(const BackwardTile& tile, const ChunkTile& at, float* dU) {
+  const AttentionPlan& plan = *tile.plan;
+  DropoutFactorsTile(tile, at.chunk, at.extent.first_row, tile.scratch->dropout);
+  MultiplyTile(plan.h_v, plan.rows, at.extent.first_row, plan.pitch, tile.scratch->dropout, dU);
+}
+
+// sums[in][out][kPartialSums] += Σ x·dy over `rows` rows of a tile, in pieces: as many rows of both operands as stay in
+// the first-level cache, but no fewer than make visiting the sums cheap, each of whose vectors is a visit of its own.
+template <class Terms>
+HWY_INLINE void HeadMixingGradientOfRows(int64_t in, int64_t out, int64_t rows, const PositionLane<Terms>* x,
+                                         const PositionLane<Terms>* dy, int64_t pitch, float* sums) {
+  constexpr int64_t kSteps = kRow<Terms> / kPartialSums;
+  constexpr int64_t kOperandLanes = 6144, kLeastRows = int64_t{kQueryGroup} * kSumVectors;
+  const int64_t piece = in * out > 32 * 32 ? rows
+                                           : std::clamp(kOperandLanes / ((in + out) * kRow<Terms>),
+                                                        std::min(kLeastRows * Terms::kTerms, rows), rows);
+  HeadMixingGradient<Terms>(in, out, rows * kSteps, piece * kSteps, x, dy, pitch, kPartialSums, sums,
+                            out * kPartialSums, kPartialSums);
+}
+
+// dbias += dL for a tile.
+HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at, const float* all_dL) {
+  const Tag<float> d;
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const int64_t first = at.chunk * kChunk;
+  for (int64_t k = 0; k < plan.h; ++k) {
+    const int64_t head = tile.group * plan.h + k;
+    for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
+      const int64_t i = tile.first_query + q;
+      const float* dL = all_dL + k * plan.pitch + q * kChunk;
+      if (tile.dbias != nullptr) {
+        float* to = tile.dbias + (head * s.n + i) * s.m + first;
+        const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
+        for (int64_t j = 0; j < valid; ++j) to[j] += dL[j];
+      } else {
+        const int64_t block_row = tile.index * plan.rows + q;
+        float* to = tile.distances + k * plan.BlockDistances() + (first - block_row + plan.block - 1);
+        for (int j = 0; j < kChunk; j += kLanes) {
+          hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Load(d, dL + j)), d, to + j);
+        }
+      }
+    }
+  }
+}
+
+// The first pass's rows of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
+// computes.
+template <class Terms>
+HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at) {
+  const AttentionPlan& plan = *tile.plan;
+  const BackwardSizes sizes(plan);
+  const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.Lanes(plan.h);
+  const int64_t tiles = plan.keep_rows ? plan.tiles : 0;
+  const auto next = [&](const auto& kept, int64_t size) { return kept.floats() + tiles * size; };
+  return {{next(at.W, sizes.W), next(at.dW, sizes.W), next(at.J, sizes.J)},
+          std::min<int64_t>(kLine, CeilDivide(sizes.W, steps))};
+}
+
+// dx[in] = dy[out] · (P + R_X + R_M + R(F_X) + R(F_M))ᵀ, what MixSide inverts.
+template <class Terms, class Prefetch = PrefetchNothing>
+HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, MixingSide side, const HeadLane<Terms>* dy,
+                            float* dx, Prefetch prefetch = {}) {
+  const AttentionPlan& plan = *tile.plan;
+  const SideShape& mixes = plan.mixings[side];
+  const int64_t first_row = at.extent.first_row, out = plan.Lanes(mixes.out);
+  const bool matrices = tile.mixing_back[side].data != nullptr;
+  if (matrices) {
+    MixTile<Terms, Result::kSet>(plan, tile.tiles, out, mixes.in, tile.mixing_back[side], first_row, dy, dx, prefetch);
+  } else if (mixes.has[kPerPosition]) {
+    ClearTile(plan, mixes.in, first_row, dx);
+  }
+  if (mixes.has_factors()) {
+    TileFactors factors = FactorsOf(tile, side, at.chunk);
+    std::swap(factors.first, factors.second);
+    MixFactors<Terms>(plan, factors, first_row, matrices || mixes.has[kPerPosition], dy, dx);
+  }
+  if (!mixes.has[kPerPosition]) return;
+  if constexpr (Terms::kTerms == 1) {
+    const auto* R = PerPosition<Terms>(tile, tile.packed->R_M[side], at.chunk, mixes.size());
+    MixHeadsPerKey<Terms>(plan, out, mixes.in, R, kChunk, mixes.out * kChunk, first_row, dy, dx);
+  } else {
+    const auto* R = PerPosition<Terms>(tile, tile.packed->R_M_back[side], at.chunk, out * mixes.in);
+    MixHeadsPerKey<Terms>(plan, out, mixes.in, R, mixes.in * kChunk, kChunk, first_row, dy, dx);
+  }
+}
+
+// Whether a side has a mixing whose gradient is wanted.
+HWY_INLINE bool WantsMixingGradients(const BackwardTile& tile, const MemorySums& sums, MixingSide side) {
+  bool wants = tile.scratch->P[side] != nullptr;
+  for (const MixingForm form : kMixingForms) {
+    wants |= tile.R_X[side][form] != nullptr || sums.R_M[side][form] != nullptr;
+  }
+  return wants;
+}
+
+// The gradients of a side's factors from a tile's x and dy.
+template <class Terms>
+HWY_INLINE void AddFactorGradientsOf(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums,
+                                     MixingSide side, const PositionLane<Terms>* x, const PositionLane<Terms>* dy) {
+  const int64_t size = tile.plan->mixings[side].size(kFactors) * kChunk;
+  float *of_queries = tile.R_X[side][kFactors], *of_positions = sums.R_M[side][kFactors];
+  if (of_positions != nullptr) of_positions += at.chunk * size;
+  if (of_queries == nullptr && of_positions == nullptr) return;
+  AddFactorGradients<Terms>(*tile.plan, FactorsOf(tile, side, at.chunk), at.extent.first_row, x, dy, of_queries,
+                            of_positions);
+}
+
+// dQ += dJ·K of a tile.
+template <class Terms>
+HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const PositionLane<Terms>* dJ) {
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, K_size = kRow<Terms> * plan.d_k_padded, pitch = plan.position_pitch;
+  const auto* K =
+      In<Terms>(tile.packed->K_by_size) + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  for (int64_t k = 0; k < plan.h_k; ++k) {
+    TileNN<Terms>(tile.tiles, plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow<Terms>,
+                  K + k * K_size, tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
+                  NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
+  }
+}
 
 CROSSTALK_END_TARGET
 

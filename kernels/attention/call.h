@@ -35,7 +35,7 @@ enum class AttentionCausality { kNone, kCausal };
 // kDense: bias[h, n, m]. kRelativePosition, T5's: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
 enum class AttentionBias { kNone, kDense, kRelativePosition };
 
-inline constexpr int64_t kMixingRank = 2;                       // of a mixing by factors
+inline constexpr int64_t kMixingRank = 2;                       // a mixing by factors has it
 inline constexpr int64_t kMixingFactors = 2 * kMixingRank + 1;  // rows of F: A_0, A_1, B_0, B_1 and the diagonal
 
 // The parameters of its work and memory.
@@ -48,14 +48,14 @@ struct AttentionShape {
   bool P_w = false, R_Xw = false, R_Mw = false;
   // Factors, of queries and memory positions together: h_k = h, or h = h_v.
   bool F_Xl = false, F_Ml = false, F_Xw = false, F_Mw = false;
-  int64_t c_ql = 0, c_kl = 0;              // queries and keys that conv_l reads; 0: there is none
+  int64_t c_ql = 0, c_kl = 0;              // queries and keys that conv_l reads; 0: no conv_l
   int64_t c_qw = 0, c_kw = 0;              // conv_w
-  KvHeads kv_heads = KvHeads::kMultiHead;  // of the others no mixing
+  KvHeads kv_heads = KvHeads::kMultiHead;  // only kMultiHead is mixed
   int64_t g = 0;                           // kGrouped: heads of K and V
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
-  int64_t buckets = 0;  // of bias_table
-  // Of the products' operands; all but those of the mixing of logits, which is in float.
+  int64_t buckets = 0;  // in bias_table
+  // What the products' operands are rounded to, except those of the mixing of logits, which is in float.
   Precision precision = Precision::kFloat32;
 
   bool MixesLogits() const { return P_l || R_Xl || R_Ml || F_Xl; }
@@ -121,7 +121,7 @@ struct AttentionOperands {
 
 struct AttentionSettings {
   AttentionShape shape;
-  double scale = 1.0;              // of J
+  double scale = 1.0;              // J is multiplied by it
   int64_t left_l = 0, left_w = 0;  // keys before its own that conv_l and conv_w read
   // U's element ((b·h_v + k)·n + i)·m + j is dropped where Uniform(dropout_key, element) < dropout_rate, else divided
   // by 1 - dropout_rate. 0 ≤ rate < 1; 0 is no dropout.
@@ -209,17 +209,17 @@ struct SideShape {
   int64_t in = 0, out = 0;  // heads
   bool has[kMixingKinds] = {};
 
-  int64_t size() const { return in * out; }  // of one matrix
+  int64_t size() const { return in * out; }  // one matrix
   int64_t size(MixingForm form) const { return form == kMatrix ? size() : kMixingFactors * in; }
   bool has_factors() const { return has[kFactorsPerQuery]; }
-  // Whether a position has a part in the mixing: of the weights only a mixing by matrices of queries alone can take
-  // the normalisers into its matrices.
+  // Whether a position has a part in the mixing. Only a mixing of weights by matrices of queries alone can take the
+  // normalisers into its matrices.
   bool MixesByPosition() const { return has[kPerPosition] || has_factors(); }
   // Each tile packs its own P + R_X; else all read P as it is packed once.
   bool PacksEachTile() const { return has[kPerQuery]; }
 };
 
-// A side's convolution; 0 queries: there is none.
+// A side's convolution; 0 queries: it has none.
 struct FilterShape {
   FilterShape() = default;
   FilterShape(const AttentionShape& s, MixingSide side)

@@ -101,7 +101,9 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
   }
 }
 
-// W = e^(L - row_max) · inv_row_sum in place.
+// W = e^(L - row_max) · inv_row_sum in place, in bfloat16 rounded before it is normalised, as ExponentialsOnline has
+// it.
+template <class Terms>
 HWY_INLINE void ExponentialsGiven(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
                                   const float* row_max, const float* inv_row_sum) {
   const Tag<float> d;
@@ -112,7 +114,8 @@ HWY_INLINE void ExponentialsGiven(int64_t heads, int64_t rows, int64_t first_row
       const auto inverse = hn::Set(d, inv_row_sum[k * rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(hn::Mul(Exponential(d, hn::Sub(hn::Load(d, row + j), max)), inverse), d, row + j);
+        const auto w = Terms::Rounded(Exponential(d, hn::Sub(hn::Load(d, row + j), max)));
+        hn::Store(hn::Mul(w, inverse), d, row + j);
       }
     }
   }
@@ -204,7 +207,7 @@ HWY_INLINE void SumLanes(int64_t count, const float* sums, float* out) {
 HWY_INLINE void DropoutFactors(const RandomKey& key, double rate, uint64_t first, float* factors) {
   constexpr int kWords = 4 * kPhiloxBlocks;
   HWY_ALIGN uint32_t words[kChunk + kWords];
-  const int offset = static_cast<int>(first % 4);  // of the row in its first block
+  const int offset = static_cast<int>(first % 4);  // the row's, in its first block
   for (int done = 0; done < kChunk + offset; done += kWords) {
     PhiloxWords(key, first / 4 + static_cast<uint64_t>(done / 4), words + done);
   }

@@ -38,9 +38,9 @@ struct TileFactors {
   int64_t first = 0, second = kMixingRank;
 };
 
-// A head's vector of a tile in float, or in pairs of heads.
+// A head's vector of a tile.
 template <class Terms>
-HWY_INLINE FloatVector LoadHead(const AttentionPlan& plan, const LaneOf<Terms>* tile, int64_t head, int64_t at) {
+HWY_INLINE FloatVector LoadHead(const AttentionPlan& plan, const HeadLane<Terms>* tile, int64_t head, int64_t at) {
   if constexpr (Terms::kTerms == 1) {
     return hn::Load(Tag<float>(), tile + head * plan.pitch + at);
   } else {
@@ -76,10 +76,10 @@ HWY_INLINE void FactorProducts(const TileFactors& factors, int64_t begin, int64_
   }
 }
 
-// y = or += x mixed; pairs of x are of heads.
+// y = or += x mixed.
 template <class Terms>
 HWY_NOINLINE void MixFactors(const AttentionPlan& plan, const TileFactors& factors, int64_t first_row, bool accumulate,
-                             const LaneOf<Terms>* x, float* y) {
+                             const HeadLane<Terms>* x, float* y) {
   const Tag<float> d;
   const int64_t h = factors.h;
   const float* second = factors.positions + factors.second * h * kChunk;
@@ -112,24 +112,23 @@ HWY_NOINLINE void MixFactors(const AttentionPlan& plan, const TileFactors& facto
   }
 }
 
-// A head's vector of a tile in float, or in pairs of positions, at row q and position j.
+// The same at row q and position j.
 template <class Terms>
-HWY_INLINE FloatVector LoadPositions(const AttentionPlan& plan, const LaneOf<Terms>* tile, int64_t head, int64_t q,
-                                     int64_t j) {
+HWY_INLINE FloatVector LoadPositions(const AttentionPlan& plan, const PositionLane<Terms>* tile, int64_t head,
+                                     int64_t q, int64_t j) {
   if constexpr (Terms::kTerms == 1) {
     return hn::Load(Tag<float>(), tile + head * plan.pitch + q * kChunk + j);
   } else {
-    const auto pairs = LoadLanes(tile + head * plan.half_pitch + q * kHalf + j % kHalf);
+    const auto pairs = LoadLanes(tile + head * plan.position_pitch + q * kHalf + j % kHalf);
     return j < kHalf ? FirstOfPairs(pairs) : SecondOfPairs(pairs);
   }
 }
 
-// The gradients of a tile's factors from x and dy, which are in float or in pairs of positions: those of its rows,
-// of_queries[rows][5][h][kPartialSums], and those of the chunk's positions, of_positions[5][h][kChunk], to which they
-// are added; not where these are null.
+// The gradients of a tile's factors from x and dy: those of its rows, of_queries[rows][5][h][kPartialSums], and those
+// of the chunk's positions, of_positions[5][h][kChunk], to which they are added; not where these are null.
 template <class Terms>
 HWY_NOINLINE void AddFactorGradients(const AttentionPlan& plan, const TileFactors& factors, int64_t first_row,
-                                     const LaneOf<Terms>* x, const LaneOf<Terms>* dy, float* of_queries,
+                                     const PositionLane<Terms>* x, const PositionLane<Terms>* dy, float* of_queries,
                                      float* of_positions) {
   const Tag<float> d;
   const int64_t h = factors.h;
@@ -149,7 +148,7 @@ HWY_NOINLINE void AddFactorGradients(const AttentionPlan& plan, const TileFactor
   };
   for (int64_t q = first_row; q < plan.rows; q += kFactorRows) {
     for (int64_t j = 0; j < kChunk; j += kLanes) {
-      const auto products = [&](const LaneOf<Terms>* tile, int64_t begin,
+      const auto products = [&](const PositionLane<Terms>* tile, int64_t begin,
                                 float(&out)[kFactorRows][kProducts][kChunk]) HWY_ATTR {
         FloatVector sums[kFactorRows][kProducts];
         FactorProducts(

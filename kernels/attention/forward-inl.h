@@ -46,8 +46,8 @@ HWY_NOINLINE void ForwardStrip(const ForwardPass& pass, const PackedMemory& pack
   const int64_t V_size = kChunk / Terms::kTerms * plan.d_v_padded;
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const int64_t tile = MemoryTile(plan, b, group, 0) * plan.h_v + k;
-    MultiplyRows<Terms>(strip, plan.d_v_padded, strip.At(scratch.U, k, 0),
-                        packed.V_by_size.template Of<const LaneOf<Terms>>() + tile * V_size, plan.h_v * V_size);
+    MultiplyRows<Terms>(strip, plan.d_v_padded, strip.At(scratch.U, k, 0), In<Terms>(packed.V_by_size) + tile * V_size,
+                        plan.h_v * V_size);
     for (int64_t q = 0; q < strip.valid; ++q) {
       float* row = pass.O.data + (b * s.n + strip.first + q) * pass.O.stride + (group * plan.h_v + k) * s.d_v;
       std::copy_n(scratch.product + q * plan.d_v_padded, s.d_v, row);
@@ -70,17 +70,17 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
   const AttentionShape& s = plan.shape;
   ForwardTile tile{MakeQueryTile(plan, call, packed, stats, tiles, b, group, block, index)};
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), O_size = plan.h_v * plan.rows * plan.d_v_padded;
-  const Lanes Q = scratch.Q + index * plan.h_k * Q_size;
+  const Lanes<SizePair> Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     PackQueries<Terms>(plan.on_tiles, tile.valid_rows, plan.rows, s.d_k,
                        call.Q.From(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k,
-                       static_cast<float>(call.scale), Q.template Of<LaneOf<Terms>>() + k * Q_size);
+                       static_cast<float>(call.scale), In<Terms>(Q) + k * Q_size);
   }
   tile.Q = Q;
   const SideShape& mixes = plan.mixings[kLogits];
   if (mixes.PacksEachTile()) {
-    const Lanes logits = scratch.mixing[kLogits] + index * plan.rows * mixes.size();
-    PackQueryMixings<FloatTerms>(tile, kLogits, nullptr, scratch.matrix, logits.Of<float>());
+    const Lanes<HeadPair> logits = scratch.mixing[kLogits] + index * plan.rows * mixes.size();
+    PackQueryMixings<FloatTerms>(tile, kLogits, nullptr, scratch.matrix, logits.floats());
     tile.mixing[kLogits] = {logits, mixes.size()};
   } else if (mixes.has[kStatic]) {
     tile.mixing[kLogits] = {packed.P[kLogits], 0};
@@ -96,18 +96,17 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
   return tile;
 }
 
-// O += U · V for one chunk, U as TileNN reads it: heads `pitch` lanes apart.
+// O += U · V for one chunk.
 template <class Terms>
-HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, const LaneOf<Terms>* U,
-                            int64_t pitch) {
+HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileExtent& extent,
+                            const PositionLane<Terms>* U) {
   const AttentionPlan& plan = *tile.plan;
-  constexpr int64_t kDepth = kChunk / Terms::kTerms;
-  const int64_t V_size = kDepth * plan.d_v_padded;
-  const auto* V = tile.packed->V_by_size.template Of<const LaneOf<Terms>>() +
-                  MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
+  const int64_t V_size = kRow<Terms> * plan.d_v_padded, pitch = plan.position_pitch;
+  const auto* V = In<Terms>(tile.packed->V_by_size) + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNN<Terms>(tile.tiles, plan.rows - extent.first_row, plan.d_v_padded, U + k * pitch + extent.first_row * kDepth,
-                  V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
+    TileNN<Terms>(tile.tiles, plan.rows - extent.first_row, plan.d_v_padded,
+                  U + k * pitch + extent.first_row * kRow<Terms>, V + k * V_size,
+                  tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
                   NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
 }
@@ -125,9 +124,9 @@ HWY_INLINE void AddValues(const ForwardTile& tile, const ForwardScratch& scratch
     AddValuesInPlace(tile, chunk, U, tile.O);
   } else if constexpr (Terms::kTerms > 1) {
     PairPositions<Terms>(plan, plan.h_v, extent.first_row, U, scratch.U_pairs);
-    AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
+    AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs);
   } else {
-    AddProducts<Terms>(tile, chunk, extent, U, plan.pitch);
+    AddProducts<Terms>(tile, chunk, extent, U);
   }
 }
 
@@ -138,9 +137,9 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
   const bool mixes = plan.shape.MixesWeights();
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
-  const int64_t floats = Terms::kTerms > 1 ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
-  LaneOf<Terms>* first_W = scratch.W.template Of<LaneOf<Terms>>() + (plan.keep_rows ? tile.index * floats : 0);
-  LaneOf<Terms>* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
+  const int64_t floats = plan.HeadLanes(plan.h);
+  HeadLane<Terms>* first_W = In<Terms>(scratch.W) + (plan.keep_rows ? tile.index * floats : 0);
+  HeadLane<Terms>* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
   float* L = scratch.L;
   if constexpr (Terms::kTerms == 1) L = W;
   LogitsTile<Terms>(tile, chunk, extent, scratch.J, L);
@@ -152,7 +151,7 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
                                 for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
                               } else if (plan.keep_rows) {
                                 for (int64_t before = 0; before < chunk; ++before) {
-                                  LaneOf<Terms>* tile_before = first_W + before * plan.tiles * floats;
+                                  HeadLane<Terms>* tile_before = first_W + before * plan.tiles * floats;
                                   if constexpr (Terms::kTerms > 1) {
                                     ScaleHeadOfPairs<Terms>(k, factor, tile_before + k / 2 * plan.pitch + q * kChunk);
                                   } else {
@@ -189,9 +188,8 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
   const SideShape& mixes = plan.mixings[kWeights];
   if (mixes.has[kStatic] || mixes.PacksEachTile()) {
     const int64_t size = plan.MixingLanes(kWeights) * mixes.out;
-    const Lanes weights = scratch.mixing[kWeights] + tile.index * plan.rows * size;
-    PackQueryMixings<Terms>(tile, kWeights, normalise ? nullptr : tile.inv_row_sum, scratch.matrix,
-                            weights.template Of<LaneOf<Terms>>());
+    const Lanes<HeadPair> weights = scratch.mixing[kWeights] + tile.index * plan.rows * size;
+    PackQueryMixings<Terms>(tile, kWeights, normalise ? nullptr : tile.inv_row_sum, scratch.matrix, In<Terms>(weights));
     tile.mixing[kWeights] = {weights, size};
   }
 }
@@ -203,9 +201,8 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
   const AttentionShape& s = plan.shape;
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
-  const int64_t floats = Terms::kTerms > 1 ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
-  LaneOf<Terms>* W =
-      scratch.W.template Of<LaneOf<Terms>>() + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * floats : 0);
+  const int64_t floats = plan.HeadLanes(plan.h);
+  HeadLane<Terms>* W = In<Terms>(scratch.W) + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * floats : 0);
   if constexpr (Terms::kTerms > 1) {
     if (!plan.keep_rows) {
       LogitsTile<Terms>(tile, chunk, extent, scratch.J, scratch.L);
@@ -215,11 +212,11 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
     if (!plan.mixings[kWeights].MixesByPosition() && tile.call->dropout_rate == 0) {
       MixTile<Terms, Result::kPositionPairs>(plan, tile.tiles, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights],
                                              extent.first_row, W, scratch.U_pairs);
-      return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
+      return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs);
     }
   } else if (!plan.keep_rows) {
     LogitsTile<Terms>(tile, chunk, extent, scratch.J, W);
-    ExponentialsGiven(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.inv_row_sum);
+    ExponentialsGiven<Terms>(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.inv_row_sum);
   } else if (normalise) {
     ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.inv_row_sum, W);
   }

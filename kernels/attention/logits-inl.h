@@ -185,12 +185,12 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   const int64_t depth = CeilDivide<int64_t>(s.d_k, Terms::kTerms), K_size = depth * kChunk, share = K_size / plan.tiles;
   if (plan.in_place) LogitsInPlace(queries, chunk, extent.starts && !s.MixesLogits(), s.MixesLogits() ? J : L);
   const LaneOf<Terms>* K = plan.in_place ? nullptr
-                                         : queries.packed->K_by_position.template Of<const LaneOf<Terms>>() +
+                                         : In<Terms>(queries.packed->K_by_position) +
                                                MemoryTile(plan, queries.b, queries.group, chunk) * plan.h_k * K_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     const LaneOf<Terms>* K_head = K + k * K_size;
     const LaneOf<Terms>* next = NextShare(queries, K_head + plan.h_k * K_size, K_size);
-    const LaneOf<Terms>* Q = queries.Q.template Of<const LaneOf<Terms>>() + (k * plan.rows + extent.first_row) * depth;
+    const LaneOf<Terms>* Q = In<Terms>(queries.Q) + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {
       TileNT<Terms, Result::kSet>(queries.tiles, rows, depth, Q, K_head, J + at, next, share);

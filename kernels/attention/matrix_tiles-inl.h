@@ -32,15 +32,10 @@ static_assert(kChunk == kTileBlock && kHalf == kTileSize);
 template <class Terms, Result kResult, class Tiles>
 HWY_INLINE void StoreBlock(const Tiles& block, ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_row) {
   if constexpr (kResult == Result::kPositionPairs) {
-    const Tag<float> d;
     HWY_ALIGN float sums[kTileBlock * kTileBlock];
     block.Store(sums);
     for (int64_t r = 0; r < block.shape().rows; ++r) {
-      CROSSTALK_UNROLL
-      for (int64_t j = 0; j < kHalf; j += kLanes) {
-        const float* row = sums + r * kTileBlock + j;
-        StoreLanes(Terms::Round(hn::Load(d, row), hn::Load(d, row + kHalf)), c + r * c_row + j);
-      }
+      PairRow<Terms, kHalf>(sums + r * kTileBlock, sums + r * kTileBlock + kHalf, c + r * c_row);
     }
   } else {
     block.Store(c, c_row);
@@ -156,7 +151,7 @@ HWY_NOINLINE inline void HeadMixingGradientOnTiles(MatrixTiles& tiles, int64_t a
   });
 }
 
-// ---- Either way: on tiles where there are some ----
+// ---- On tiles, if any ----
 
 template <class Terms, Result kResult>
 HWY_INLINE void TileNT(MatrixTiles* tiles, int64_t rows, int64_t depth, const LaneOf<Terms>* a, const LaneOf<Terms>* b,

@@ -21,7 +21,7 @@ CROSSTALK_BEGIN_TARGET
 
 // A mixing matrix packed for MixHeads; query q's lies at data + q · query_stride (0: all queries share it). Null: none.
 struct PackedMixing {
-  Lanes data;
+  Lanes<HeadPair> data;
   int64_t query_stride = 0;
 };
 
@@ -31,11 +31,11 @@ struct QueryTile {
   const AttentionCall* call = nullptr;
   const PackedMemory* packed = nullptr;
   int64_t b = 0, group = 0;
-  int64_t index = 0;  // of the tile in its block
+  int64_t index = 0;  // the tile's in its block
   int64_t first_query = 0, valid_rows = 0;
-  Lanes Q;                       // PackQueries of each head: [h_k][rows/8][d_k][8]; on tiles [h_k][rows][d_k / 2]
+  Lanes<SizePair> Q;             // PackQueries of each head: [h_k][rows/8][d_k][8]; on tiles [h_k][rows][d_k / 2]
   PackedMixing mixing[2];        // P + R_X of each side
-  float* L = nullptr;            // of row 0 and the one head, rows m_padded() apart, where the call keeps them
+  float* L = nullptr;            // row 0 of the one head, rows m_padded() apart, where the call keeps L
   MatrixTiles* tiles = nullptr;  // where plan->on_tiles
 
   int64_t Query(int64_t row) const { return b * plan->shape.n + first_query + row; }
@@ -96,7 +96,7 @@ HWY_INLINE void PackMixingOf(const AttentionPlan& plan, int64_t h_in, int64_t h_
 // Packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
 template <class Terms>
 HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, const float* factors, float* matrix,
-                                 LaneOf<Terms>* packed) {
+                                 HeadLane<Terms>* packed) {
   const SideShape& mixes = queries.plan->mixings[side];
   const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(in, Terms::kTerms) * out;
   ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
@@ -108,7 +108,7 @@ HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, cons
 // The same of the transposes.
 template <class Terms>
 HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, MixingSide side, float* matrix, float* transposed,
-                                           LaneOf<Terms>* packed) {
+                                           HeadLane<Terms>* packed) {
   const SideShape& mixes = queries.plan->mixings[side];
   const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(out, Terms::kTerms) * in;
   ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
@@ -121,15 +121,14 @@ HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, MixingSide 
 // whose operand stays in the first-level cache for all blocks of output heads.
 template <class Terms, Result kResult, class Prefetch = PrefetchNothing>
 HWY_INLINE void MixTile(const AttentionPlan& plan, MatrixTiles* tiles, int64_t h_in, int64_t h_out,
-                        const PackedMixing& mixing, int64_t first_row, const LaneOf<Terms>* from,
+                        const PackedMixing& mixing, int64_t first_row, const HeadLane<Terms>* from,
                         ResultLane<Terms, kResult>* to, Prefetch prefetch = {}) {
-  const int64_t to_pitch = kResult == Result::kPositionPairs ? plan.half_pitch : plan.pitch;
+  const int64_t to_pitch = kResult == Result::kPositionPairs ? plan.position_pitch : plan.pitch;
   if constexpr (InPairs<Terms>) {
     if (plan.mixes_on_tiles) {
       return MixHeadsOnTiles<Terms, kResult>(
-          *tiles, plan.rows - first_row, h_in, h_out,
-          mixing.data.template Of<const LaneOf<Terms>>() + first_row * mixing.query_stride, mixing.query_stride,
-          from + first_row * kChunk, plan.pitch, to + first_row * kColumns<kResult>, to_pitch);
+          *tiles, plan.rows - first_row, h_in, h_out, In<Terms>(mixing.data) + first_row * mixing.query_stride,
+          mixing.query_stride, from + first_row * kChunk, plan.pitch, to + first_row * kColumns<kResult>, to_pitch);
     }
   }
   constexpr int64_t kOperandFloats = 4096;
@@ -137,9 +136,8 @@ HWY_INLINE void MixTile(const AttentionPlan& plan, MatrixTiles* tiles, int64_t h
   const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
   for (int64_t q = first_row; q < plan.rows; q += step) {
     MixHeads<Terms, kResult>(blocks, std::min(step, plan.rows - q), h_in,
-                             mixing.data.template Of<const LaneOf<Terms>>() + q * mixing.query_stride,
-                             mixing.query_stride, from + q * kChunk, plan.pitch, to + q * kColumns<kResult>, to_pitch,
-                             prefetch);
+                             In<Terms>(mixing.data) + q * mixing.query_stride, mixing.query_stride, from + q * kChunk,
+                             plan.pitch, to + q * kColumns<kResult>, to_pitch, prefetch);
   }
 }
 
@@ -199,7 +197,7 @@ HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const LaneOf<Terms>* R, int6
 template <class Terms>
 HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const LaneOf<Terms>* R,
                                         int64_t in_stride, int64_t out_stride, int64_t first_row,
-                                        const LaneOf<Terms>* from, float* to) {
+                                        const HeadLane<Terms>* from, float* to) {
   constexpr int kHeads = kLanes >= 16 ? 3 : 1;
   for (int64_t j = 0; j < kChunk; j += kStep) {
     int64_t o = 0;
@@ -219,10 +217,10 @@ HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in,
 }
 
 // A chunk's matrices of a side's mixing by position.
-template <class Lane>
-HWY_INLINE const Lane* PerPosition(const QueryTile& queries, const Lanes (&packed)[2], MixingSide side, int64_t chunk,
-                                   int64_t lanes) {
-  return packed[side].Of<const Lane>() + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
+template <class Terms>
+HWY_INLINE const HeadLane<Terms>* PerPosition(const QueryTile& queries, const Lanes<HeadPair>& packed, int64_t chunk,
+                                              int64_t lanes) {
+  return In<Terms>(packed) + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
 }
 
 // A side's factors of the tile and a chunk.
@@ -236,10 +234,10 @@ HWY_INLINE TileFactors FactorsOf(const QueryTile& queries, MixingSide side, int6
   return factors;
 }
 
-// y[out] = or += x[in] · (P + R_X + R_M + R(F_X) + R(F_M)), a side's sum of mixings; pairs of x are of heads.
+// y[out] = or += x[in] · (P + R_X + R_M + R(F_X) + R(F_M)), a side's sum of mixings.
 template <class Terms, Result kResult>
 HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk, int64_t first_row,
-                        const LaneOf<Terms>* x, float* y) {
+                        const HeadLane<Terms>* x, float* y) {
   const AttentionPlan& plan = *queries.plan;
   const int64_t in = CeilDivide<int64_t>(plan.mixings[side].in, Terms::kTerms), out = plan.mixings[side].out;
   const bool by_position = plan.mixings[side].has[kPerPosition];
@@ -255,7 +253,7 @@ HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk
     MixFactors<Terms>(plan, FactorsOf(queries, side, chunk), first_row, accumulate, x, y);
   }
   if (by_position) {
-    const auto* R = PerPosition<LaneOf<Terms>>(queries, queries.packed->R_M, side, chunk, in * out);
+    const auto* R = PerPosition<Terms>(queries, queries.packed->R_M[side], chunk, in * out);
     MixHeadsPerKey<Terms>(plan, in, out, R, out * kChunk, kChunk, first_row, x, y);
   }
 }

@@ -223,7 +223,6 @@ HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t grou
 template <class Terms>
 HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int64_t others, int64_t other_step,
                                 const float* R, int64_t stride, Pair* out) {
-  const Tag<float> d;
   HWY_ALIGN float element[2][kChunk] = {};
   for (int64_t k = 0; k < paired; k += 2) {
     for (int64_t o = 0; o < others; ++o, out += kChunk) {
@@ -231,9 +230,7 @@ HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int
         const float* column = R + (k + i) * step + o * other_step;
         for (int64_t j = 0; j < valid; ++j) element[i][j] = k + i < paired ? column[j * stride] : 0.0f;
       }
-      for (int j = 0; j < kChunk; j += kLanes) {
-        StoreLanes(Terms::Round(hn::Load(d, element[0] + j), hn::Load(d, element[1] + j)), out + j);
-      }
+      PairRow<Terms, kChunk>(element[0], element[1], out);
     }
   }
 }
@@ -267,11 +264,11 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       const int64_t at = tile * plan.h_k + k;
       PrefetchRows(valid, s.d_k, head);
       if (packed.K_by_position != nullptr) {
-        by_position(head, s.d_k, packed.K_by_position.template Of<LaneOf<Terms>>() + at * plan.Lanes(s.d_k) * kChunk);
+        by_position(head, s.d_k, In<Terms>(packed.K_by_position) + at * plan.Lanes(s.d_k) * kChunk);
       }
       if (packed.K_by_size != nullptr) {
         by_size(head, s.d_k, plan.d_k_padded,
-                packed.K_by_size.template Of<LaneOf<Terms>>() + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
+                In<Terms>(packed.K_by_size) + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
       }
     }
     for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
@@ -280,10 +277,10 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       PrefetchRows(valid, s.d_v, head);
       if (packed.V_by_size != nullptr) {
         by_size(head, s.d_v, plan.d_v_padded,
-                packed.V_by_size.template Of<LaneOf<Terms>>() + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
+                In<Terms>(packed.V_by_size) + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
       }
       if (packed.V_by_position != nullptr) {
-        by_position(head, s.d_v, packed.V_by_position.template Of<LaneOf<Terms>>() + at * plan.Lanes(s.d_v) * kChunk);
+        by_position(head, s.d_v, In<Terms>(packed.V_by_position) + at * plan.Lanes(s.d_v) * kChunk);
       }
     }
   }
@@ -299,18 +296,18 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     const ConstRows& R_M = MixingOf(call, side, kPerPosition);
     const float* R = R_M.Row(b, first, s.m);
     const int64_t at = (b * plan.chunks + chunk) * kChunk, lanes = plan.Lanes(mixes.out) * mixes.in;
-    const Lanes out = packed.R_M[side] + at * plan.MixingLanes(side) * mixes.out;
+    const Lanes<HeadPair> out = packed.R_M[side] + at * plan.MixingLanes(side) * mixes.out;
     if constexpr (Terms::kTerms == 1) {
-      TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.Of<float>(), kChunk);
+      TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.floats(), kChunk);
     } else {
       if (side == kLogits) {
-        TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.Of<float>(), kChunk);
+        TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.floats(), kChunk);
       } else {
-        PackMixingPairs<Terms>(valid, mixes.in, mixes.out, mixes.out, 1, R, R_M.stride, out.Of<Pair>());
+        PackMixingPairs<Terms>(valid, mixes.in, mixes.out, mixes.out, 1, R, R_M.stride, out.pairs());
       }
       if (packed.R_M_back[side] != nullptr) {
         PackMixingPairs<Terms>(valid, mixes.out, 1, mixes.in, mixes.out, R, R_M.stride,
-                               packed.R_M_back[side].template Of<Pair>() + at * lanes);
+                               packed.R_M_back[side].pairs() + at * lanes);
       }
     }
   }
@@ -328,58 +325,35 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
                                                                : kChunkMasked;
 }
 
-// A mixing whose element (in, out) lies at A[in · in_stride + out · out_stride], packed for MixHeads. Scalar, as the
-// caller's matrix has no slack after it.
-inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride, int64_t out_stride,
-                             float* packed) {
-  const HeadBlocks blocks(h_out, kMixRows);
-  int64_t first = 0;
-  for (int64_t i = 0; i < blocks.count; ++i) {
-    for (int64_t in = 0; in < h_in; ++in) {
-      for (int64_t out = first; out < first + blocks.Rows(i); ++out) *packed++ = A[in * in_stride + out * out_stride];
-    }
-    first += blocks.Rows(i);
-  }
-}
-
-// The same in pairs of `in`.
+// A mixing whose element (in, out) lies at A[in · in_stride + out · out_stride], packed for MixHeads, also on tiles:
+// element by element, as the caller's matrix has no slack after it.
 template <class Terms>
-HWY_NOINLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
-                                        int64_t out_stride, Pair* packed) {
-  const Tag<float> d;
-  const HeadBlocks blocks(h_out, kMixRows);
-  HWY_ALIGN float element[2][kMaxLanes] = {};
+HWY_NOINLINE void PackStaticMixing(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* A,
+                                   int64_t in_stride, int64_t out_stride, LaneOf<Terms>* packed) {
+  const HeadBlocks blocks(h_out, InPairs<Terms> && plan.mixes_on_tiles ? 1 : kMixRows);
+  HWY_ALIGN float element[Terms::kTerms][kMaxLanes] = {};
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int64_t rows = blocks.Rows(i);
-    for (int64_t in = 0; in < h_in; in += 2) {
-      for (int64_t j = 0; j < 2; ++j) {
+    for (int64_t in = 0; in < h_in; in += Terms::kTerms) {
+      for (int64_t j = 0; j < Terms::kTerms; ++j) {
         for (int64_t r = 0; r < rows; ++r) {
           element[j][r] = in + j < h_in ? A[(in + j) * in_stride + (first + r) * out_stride] : 0.0f;
         }
       }
-      // Whole vectors are stored: lanes beyond the block's rows are overwritten by the next store.
-      for (int r = 0; r < kMaxLanes; r += kLanes) {
-        if (r < rows) {
+      if constexpr (InFloat<Terms>) {
+        std::copy_n(element[0], rows, packed);
+      } else {
+        // Whole vectors are stored: lanes beyond the block's rows are overwritten by the next store.
+        for (int r = 0; r < kMaxLanes; r += kLanes) {
+          if (r >= rows) break;
+          const Tag<float> d;
           StoreLanesU(Terms::Round(hn::Load(d, element[0] + r), hn::Load(d, element[1] + r)), packed + r);
         }
       }
       packed += rows;
     }
     first += rows;
-  }
-}
-
-// The same for MixHeads on tiles: packed[out][in / 2].
-template <class Terms>
-HWY_NOINLINE void PackStaticMixingRows(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
-                                       int64_t out_stride, Pair* packed) {
-  const Tag<float> d;
-  for (int64_t out = 0; out < h_out; ++out) {
-    for (int64_t in = 0; in < h_in; in += 2, ++packed) {
-      const float* element = A + in * in_stride + out * out_stride;
-      packed->bits = hn::GetLane(Terms::Round(hn::Set(d, element[0]), hn::Set(d, element[in_stride])));
-    }
   }
 }
 
@@ -399,16 +373,16 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCa
     const auto [in, out, has] = plan.mixings[side];
     const float* P = MixingOf(call, side, kStatic).data();
     if (!has[kStatic]) continue;
-    const Lanes forward = packed.P[side], back = packed.P_back[side];
-    const bool in_float = Terms::kTerms == 1 || s.Convolves();
-    if (in_float || side == kLogits) PackStaticMixing(in, out, P, out, 1, forward.Of<float>());
-    if (in_float && back != nullptr) PackStaticMixing(out, in, P, 1, out, back.Of<float>());
-    if constexpr (Terms::kTerms > 1) {
-      if (in_float) continue;
-      const auto pack = plan.mixes_on_tiles ? &PackStaticMixingRows<Terms> : &PackStaticMixingPairs<Terms>;
-      if (side == kWeights) pack(in, out, P, out, 1, forward.Of<Pair>());
-      if (back != nullptr) pack(out, in, P, 1, out, back.Of<Pair>());
-    }
+    const auto pack = [&](bool in_float, int64_t h_in, int64_t h_out, int64_t in_stride, int64_t out_stride,
+                          const Lanes<HeadPair>& to) {
+      if (in_float) {
+        PackStaticMixing<FloatTerms>(plan, h_in, h_out, P, in_stride, out_stride, to.floats());
+      } else {
+        PackStaticMixing<Terms>(plan, h_in, h_out, P, in_stride, out_stride, In<Terms>(to));
+      }
+    };
+    pack(side == kLogits || s.Convolves(), in, out, out, 1, packed.P[side]);
+    if (packed.P_back[side] != nullptr) pack(s.Convolves(), out, in, 1, out, packed.P_back[side]);
   }
   if (packed.distance_bias != nullptr) {
     const int64_t length = plan.Distances(), before = plan.n_padded() - s.n;

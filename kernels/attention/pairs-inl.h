@@ -1,5 +1,5 @@
-// Tiles in pairs of bfloat16: the three forms that plan.h names, made of tiles of floats and of each other. Compiled
-// once per target.
+// Tiles in pairs of bfloat16, of the kinds that plan.h names, made of tiles of floats and of each other. Compiled once
+// per target.
 #if defined(CROSSTALK_ATTENTION_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_PAIRS_INL_H_
 #undef CROSSTALK_ATTENTION_PAIRS_INL_H_
@@ -19,11 +19,11 @@ CROSSTALK_BEGIN_TARGET
 // pairs[head / 2][row][j] = tile[head][row][j] beside tile[head + 1][row][j]; zeros beside an odd last head.
 template <class Terms>
 HWY_NOINLINE void PairHeads(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                            Pair* pairs) {
+                            HeadPair* pairs) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     const float* first = tile + k * plan.pitch;
-    Pair* out = pairs + k / 2 * plan.pitch;
+    HeadPair* out = pairs + k / 2 * plan.pitch;
     for (int64_t at = first_row * kChunk; at < plan.rows * kChunk; at += kLanes) {
       const auto second = k + 1 < heads ? hn::Load(d, first + plan.pitch + at) : hn::Zero(d);
       StoreLanes(Terms::Round(hn::Load(d, first + at), second), out + at);
@@ -34,16 +34,11 @@ HWY_NOINLINE void PairHeads(const AttentionPlan& plan, int64_t heads, int64_t fi
 // pairs[head][row][j] = tile[head][row][j] beside tile[head][row][j + kHalf].
 template <class Terms>
 HWY_NOINLINE void PairPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                                Pair* pairs) {
-  const Tag<float> d;
+                                PositionPair* pairs) {
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const float* row = tile + k * plan.pitch + q * kChunk;
-      Pair* out = pairs + k * plan.half_pitch + q * kHalf;
-      CROSSTALK_UNROLL
-      for (int j = 0; j < kHalf; j += kLanes) {
-        StoreLanes(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kHalf + j)), out + j);
-      }
+      PairRow<Terms, kHalf>(row, row + kHalf, pairs + k * plan.position_pitch + q * kHalf);
     }
   }
 }
@@ -51,16 +46,11 @@ HWY_NOINLINE void PairPositions(const AttentionPlan& plan, int64_t heads, int64_
 // pairs[head][row / 2][j] = tile[head][row][j] beside tile[head][row + 1][j]. first_row is even.
 template <class Terms>
 HWY_NOINLINE void PairQueries(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                              Pair* pairs) {
-  const Tag<float> d;
+                              QueryPair* pairs) {
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; q += 2) {
       const float* row = tile + k * plan.pitch + q * kChunk;
-      Pair* out = pairs + k * plan.half_pitch + q / 2 * kChunk;
-      CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) {
-        StoreLanes(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kChunk + j)), out + j);
-      }
+      PairRow<Terms, kChunk>(row, row + kChunk, pairs + k * plan.position_pitch + q / 2 * kChunk);
     }
   }
 }
@@ -72,12 +62,12 @@ HWY_INLINE void PairAcross(PairVector x, PairVector y, Pair* firsts, Pair* secon
   StoreLanes(hn::Or(hn::ShiftRight<16>(x), hn::AndNot(lower, y)), seconds);
 }
 
-// Pairs of queries of the same values as `positions`, pairs of positions; may be the same tile.
+// The same values in pairs of queries.
 HWY_NOINLINE inline void QueriesOfPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                            const Pair* positions, Pair* queries) {
+                                            const PositionPair* positions, QueryPair* queries) {
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; q += 2) {
-      const int64_t at = k * plan.half_pitch + q * kHalf;
+      const int64_t at = k * plan.position_pitch + q * kHalf;
       for (int64_t j = at; j < at + kHalf; j += kLanes) {
         PairAcross(LoadLanes(positions + j), LoadLanes(positions + kHalf + j), queries + j, queries + kHalf + j);
       }
@@ -85,25 +75,32 @@ HWY_NOINLINE inline void QueriesOfPositions(const AttentionPlan& plan, int64_t h
   }
 }
 
-// Pairs of heads of the same values as `positions`, pairs of positions; zeros beside an odd last head.
+// In place. The tile is of queries from then on.
+HWY_INLINE QueryPair* MakeQueries(const AttentionPlan& plan, int64_t heads, int64_t first_row, PositionPair* tile) {
+  QueryPair* const queries = static_cast<QueryPair*>(static_cast<Pair*>(tile));
+  QueriesOfPositions(plan, heads, first_row, tile, queries);
+  return queries;
+}
+
+// The same values in pairs of heads; zeros beside an odd last head.
 HWY_NOINLINE inline void HeadsOfPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                          const Pair* positions, Pair* pairs) {
+                                          const PositionPair* positions, HeadPair* pairs) {
   const Tag<uint32_t> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      const Pair* row = positions + k * plan.half_pitch + q * kHalf;
-      Pair* out = pairs + k / 2 * plan.pitch + q * kChunk;
+      const PositionPair* row = positions + k * plan.position_pitch + q * kHalf;
+      HeadPair* out = pairs + k / 2 * plan.pitch + q * kChunk;
       for (int j = 0; j < kHalf; j += kLanes) {
-        const auto second = k + 1 < heads ? LoadLanes(row + plan.half_pitch + j) : hn::Zero(d);
+        const auto second = k + 1 < heads ? LoadLanes(row + plan.position_pitch + j) : hn::Zero(d);
         PairAcross(LoadLanes(row + j), second, out + j, out + kHalf + j);
       }
     }
   }
 }
 
-// One head's row of a tile in pairs of heads, kChunk elements, times `factor`; its neighbour's stay as they are.
+// One head's row, kChunk elements, times `factor`; its neighbour's stay as they are.
 template <class Terms>
-HWY_NOINLINE void ScaleHeadOfPairs(int64_t head, float factor, Pair* row) {
+HWY_NOINLINE void ScaleHeadOfPairs(int64_t head, float factor, HeadPair* row) {
   const Tag<float> d;
   const auto scale = hn::Set(d, factor);
   for (int j = 0; j < kChunk; j += kLanes) {
@@ -118,10 +115,10 @@ HWY_NOINLINE void ScaleHeadOfPairs(int64_t head, float factor, Pair* row) {
   }
 }
 
-// scaled = each row of each head in pairs of heads times its factor, factors[head][row]; may be `pairs` itself.
+// scaled = each row of each head times its factor, factors[head][row]; may be `pairs` itself.
 template <class Terms>
 HWY_NOINLINE void ScaleHeadPairs(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* factors,
-                                 const Pair* pairs, Pair* scaled) {
+                                 const HeadPair* pairs, HeadPair* scaled) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
@@ -140,12 +137,12 @@ HWY_NOINLINE void ScaleHeadPairs(const AttentionPlan& plan, int64_t heads, int64
 // The same in pairs of positions: positions[head][row][j] = factor · pairs of position j beside that of j + kHalf.
 template <class Terms>
 HWY_NOINLINE void ScalePositionsOfHeads(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                        const float* factors, const Pair* pairs, Pair* positions) {
+                                        const float* factors, const HeadPair* pairs, PositionPair* positions) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      const Pair* row = pairs + k / 2 * plan.pitch + q * kChunk;
-      Pair* out = positions + k * plan.half_pitch + q * kHalf;
+      const HeadPair* row = pairs + k / 2 * plan.pitch + q * kChunk;
+      PositionPair* out = positions + k * plan.position_pitch + q * kHalf;
       const auto first = hn::Set(d, factors[k * plan.rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
@@ -154,38 +151,21 @@ HWY_NOINLINE void ScalePositionsOfHeads(const AttentionPlan& plan, int64_t heads
         if (k + 1 == heads) continue;
         const auto second = hn::Set(d, factors[(k + 1) * plan.rows + q]);
         StoreLanes(Terms::Round(hn::Mul(SecondOfPairs(a), second), hn::Mul(SecondOfPairs(b), second)),
-                   out + plan.half_pitch + j);
+                   out + plan.position_pitch + j);
       }
     }
   }
 }
 
-// W = e^(L - row_max), rounded, in place, as forward had it before it was normalised.
-template <class Terms>
-HWY_NOINLINE void RoundedExponentials(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
-                                      const float* row_max) {
-  const Tag<float> d;
-  for (int64_t k = 0; k < heads; ++k) {
-    for (int64_t q = first_row; q < rows; ++q) {
-      float* row = tile + k * pitch + q * kChunk;
-      const auto max = hn::Set(d, row_max[k * rows + q]);
-      CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(Terms::Rounded(Exponential(d, hn::Sub(hn::Load(d, row + j), max))), d, row + j);
-      }
-    }
-  }
-}
-
-// The same in pairs of heads.
+// W = e^(L - row_max), rounded, as forward had it before it was normalised.
 template <class Terms>
 HWY_NOINLINE void PairExponentials(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* L,
-                                   const float* row_max, Pair* pairs) {
+                                   const float* row_max, HeadPair* pairs) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const float* row = L + k * plan.pitch + q * kChunk;
-      Pair* out = pairs + k / 2 * plan.pitch + q * kChunk;
+      HeadPair* out = pairs + k / 2 * plan.pitch + q * kChunk;
       const auto first_max = hn::Set(d, row_max[k * plan.rows + q]);
       const auto second_max = hn::Set(d, k + 1 < heads ? row_max[(k + 1) * plan.rows + q] : 0.0f);
       CROSSTALK_UNROLL
@@ -199,11 +179,11 @@ HWY_NOINLINE void PairExponentials(const AttentionPlan& plan, int64_t heads, int
   }
 }
 
-// pairs = dW in pairs of heads, and D_sums[head, row, kPartialSums] += W · dW of W in pairs of heads and dW as rounded,
-// as AddRowProducts adds; not where D_sums is null.
+// pairs = dW, and D_sums[head, row, kPartialSums] += W · dW as rounded, as AddRowProducts adds; not where D_sums is
+// null.
 template <class Terms>
-HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_t first_row, const Pair* W,
-                                const float* dW, Pair* pairs, float* D_sums) {
+HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_t first_row, const HeadPair* W,
+                                const float* dW, HeadPair* pairs, float* D_sums) {
   if (D_sums == nullptr) return PairHeads<Terms>(plan, heads, first_row, dW, pairs);
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
@@ -231,12 +211,12 @@ HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_
   }
 }
 
-// dL = W·(dW - D) of W, not normalised, and dW in pairs of heads: in pairs of positions and, where they are not null,
-// in pairs of heads and in float. SoftmaxGradient says why it is 0 where W is 1.
+// dL = W·(dW - D) of W before it was normalised: in pairs of positions and, where they are not null, in pairs of heads
+// and in float. SoftmaxGradient says why it is 0 where W is 1.
 template <class Terms>
-HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const Pair* W,
-                                         const float* inv_row_sum, const Pair* dW, const float* D, Pair* positions,
-                                         Pair* pairs, float* dL) {
+HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const HeadPair* W,
+                                         const float* inv_row_sum, const HeadPair* dW, const float* D,
+                                         PositionPair* positions, HeadPair* pairs, float* dL) {
   const Tag<float> d;
   const auto whole = hn::Set(d, kWholeWeight);
   const auto gradient = [&](FloatVector weight, FloatVector inverse, FloatVector dW_term, FloatVector shift) HWY_ATTR {
@@ -250,7 +230,7 @@ HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t firs
       const auto first_inverse = hn::Set(d, inv_row_sum[i]), first_shift = hn::Set(d, D[i]);
       const auto second_inverse = hn::Set(d, two ? inv_row_sum[i + plan.rows] : 0.0f);
       const auto second_shift = hn::Set(d, two ? D[i + plan.rows] : 0.0f);
-      Pair* out = positions + k * plan.half_pitch + q * kHalf;
+      PositionPair* out = positions + k * plan.position_pitch + q * kHalf;
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
         const auto W_a = LoadLanes(W + at + j), W_b = LoadLanes(W + at + kHalf + j);
@@ -261,7 +241,7 @@ HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t firs
         const auto second_b = gradient(SecondOfPairs(W_b), second_inverse, SecondOfPairs(dW_b), second_shift);
         const auto first = Terms::Round(first_a, first_b), second = Terms::Round(second_a, second_b);
         StoreLanes(first, out + j);
-        if (two) StoreLanes(second, out + plan.half_pitch + j);
+        if (two) StoreLanes(second, out + plan.position_pitch + j);
         if (pairs != nullptr) PairAcross(first, second, pairs + at + j, pairs + at + kHalf + j);
         if (dL == nullptr) continue;
         float* row = dL + k * plan.pitch + q * kChunk + j;

@@ -15,21 +15,20 @@ CROSSTALK_MIX_HEADS(Result::kSet);
 CROSSTALK_MIX_HEADS(Result::kAdd);
 
 void MixForward(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
-  MixTile<FloatTerms, Result::kSet>(plan, nullptr, plan.shape.h_k, plan.shape.h, {Lanes(packed), 0}, 0, J, L);
+  MixTile<FloatTerms, Result::kSet>(plan, nullptr, plan.shape.h_k, plan.shape.h, {packed, 0}, 0, J, L);
 }
 
 void MixBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL, float* dJ,
                  float* dP_l) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  MixTile<FloatTerms, Result::kSet>(plan, nullptr, h, h_k, {Lanes(packed_transposed), 0}, 0, dL, dJ);
-  HeadMixingGradient<FloatTerms>(h_k, h, plan.rows * kChunkSteps, MixingGradientPiece(h_k, h, plan.rows), J, dL,
-                                 plan.pitch, kPartialSums, dP_l, h * kPartialSums, kPartialSums);
+  MixTile<FloatTerms, Result::kSet>(plan, nullptr, h, h_k, {packed_transposed, 0}, 0, dL, dJ);
+  HeadMixingGradientOfRows<FloatTerms>(h_k, h, plan.rows, J, dL, plan.pitch, dP_l);
 }
 
 CROSSTALK_END_TARGET
 
 CROSSTALK_TARGETS(PassesInFloat, AttentionPasses{ForwardIn<FloatTerms>, BackwardIn<FloatTerms>})
-CROSSTALK_TARGETS(PackOnTarget, PackStaticMixing)
+CROSSTALK_TARGETS(PackOnTarget, PackStaticMixing<FloatTerms>)
 CROSSTALK_TARGETS(MixForwardOnTarget, MixForward)
 CROSSTALK_TARGETS(MixBackwardOnTarget, MixBackward)
 
@@ -37,11 +36,11 @@ CROSSTALK_TARGETS(MixBackwardOnTarget, MixBackward)
 namespace crosstalk::kernels {
 
 void PackHeadMixing(const AttentionPlan& plan, const float* P_l, float* packed) {
-  PackOnTarget()(plan.shape.h_k, plan.shape.h, P_l, plan.shape.h, 1, packed);
+  PackOnTarget()(plan, plan.shape.h_k, plan.shape.h, P_l, plan.shape.h, 1, packed);
 }
 
 void PackHeadMixingTransposed(const AttentionPlan& plan, const float* P_l, float* packed) {
-  PackOnTarget()(plan.shape.h, plan.shape.h_k, P_l, 1, plan.shape.h, packed);
+  PackOnTarget()(plan, plan.shape.h, plan.shape.h_k, P_l, 1, plan.shape.h, packed);
 }
 
 void MixTileHeads(const AttentionPlan& plan, const float* packed, const float* J, float* L) {

@@ -8,9 +8,9 @@
 namespace crosstalk::kernels {
 namespace {
 
-constexpr int64_t kTileBytes = 256 << 10;  // of one tile; half a dozen share the second-level cache
-constexpr int64_t kMostRows = 64;          // of a tile
-constexpr int64_t kMixedRows = 32;         // of a tile, where heads are mixed
+constexpr int64_t kTileBytes = 256 << 10;  // a tile's; half a dozen share the second-level cache
+constexpr int64_t kMostRows = 64;          // a tile's
+constexpr int64_t kMixedRows = 32;         // a tile's, where heads are mixed
 // Queries of a block, which share each read of a chunk of K and V: 8 multiply-adds a byte of them (attention.cc), 32
 // where tiles are computed twice and K and V are too long for any cache.
 constexpr int64_t kBlock = 32;
@@ -19,10 +19,10 @@ constexpr int64_t kLongBlock = 128;
 // cache, from where 8 are read back sooner than their tiles are computed again. Backward each block also reads and
 // writes the sums of K and V: with fewer than 16 queries that costs more than computing twice.
 constexpr int64_t kLeastKeptRows[] = {8, 16};              // forward, backward
-constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // of the least number
-// Of more than the least number: so much where K, V and their sums stay in the third-level cache beside them. Where
-// they do not, as they take more than kNearMemory, a block reads them from memory: 32 queries whose rows come back from
-// there too cost less than 16.
+constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // for the least number
+// The limit for more than the least number, if K, V and their sums stay in the third-level cache beside them. If they
+// take more than kNearMemory, a block reads them from memory: 32 queries whose rows come back from there too cost less
+// than 16.
 constexpr int64_t kNearRowBytes = 12 << 20;
 constexpr int64_t kNearMemory = 24 << 20;
 
@@ -70,7 +70,7 @@ int64_t RowsOfStrip(const AttentionPlan& plan, bool backward) {
   return std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
 }
 
-// Whatever the number of queries: one decoded alone has the same bits.
+// By sizes other than the number of queries: one that is decoded alone has the same bits.
 bool FillsTiles(const AttentionShape& s) {
   return s.precision == Precision::kBFloat16 && BFloat16UnitInUse() == BFloat16Unit::kTiles && !s.Convolves() &&
          s.d_k % kMaxLanes == 0 && s.d_v % kMaxLanes == 0;
@@ -105,7 +105,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   d_k_padded = RoundUp(s.d_k, columns);
   d_v_padded = RoundUp(s.d_v, columns);
   mixes_on_tiles = on_tiles && mixes && EqualParts(h_k) > 0 && EqualParts(h) > 0 && EqualParts(h_v) > 0;
-  const int64_t kept_W = Lanes(h) * terms;  // of W, and of dW: in pairs of heads
+  const int64_t kept_W = Lanes(h) * terms;  // lanes of W, and of dW, in pairs of heads
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? kept_W : 2 * kept_W + (s.MixesLogits() ? h_k : 0);
   const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
   rows = mixes ? kMixedRows : kMostRows;
@@ -135,7 +135,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
   pitch = rows * kChunk + kMaxLanes;
-  half_pitch = rows * kChunk / 2 + kMaxLanes;
+  position_pitch = rows * kChunk / terms + kMaxLanes;
 }
 
 int64_t AttentionPlan::Distances() const { return RoundUp<int64_t>(n_padded() + m_padded(), kMaxLanes); }
@@ -158,20 +158,20 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
   const bool backward = pass == AttentionPass::kBackward;
   const int64_t k_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_k;
   const int64_t v_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_v;
-  if (!plan.in_place) K_by_position = arena.Lanes(k_tiles * plan.Lanes(s.d_k) * kChunk);
-  if (!backward && !plan.in_place) V_by_size = arena.Lanes(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
-  if (backward) K_by_size = arena.Lanes(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
-  if (backward) V_by_position = arena.Lanes(v_tiles * plan.Lanes(s.d_v) * kChunk);
+  if (!plan.in_place) K_by_position = arena.Floats(k_tiles * plan.Lanes(s.d_k) * kChunk);
+  if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
+  if (backward) K_by_size = arena.Floats(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
+  if (backward) V_by_position = arena.Floats(v_tiles * plan.Lanes(s.d_v) * kChunk);
   for (const MixingSide side : kMixingSides) {
     const SideShape& mixes = plan.mixings[side];
     const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.MixingLanesBack(side) * mixes.in;
-    if (mixes.has[kPerPosition]) R_M[side] = arena.Lanes(s.b * plan.m_padded() * size);
+    if (mixes.has[kPerPosition]) R_M[side] = arena.Floats(s.b * plan.m_padded() * size);
     if (mixes.has[kPerPosition] && backward && plan.terms > 1) {
-      R_M_back[side] = arena.Lanes(s.b * plan.m_padded() * size_back);
+      R_M_back[side] = arena.Floats(s.b * plan.m_padded() * size_back);
     }
     if (mixes.has_factors()) F_M[side] = arena.Floats(s.b * plan.m_padded() * mixes.size(kFactors));
-    if (mixes.has[kStatic]) P[side] = arena.Lanes(size);
-    if (mixes.has[kStatic] && backward) P_back[side] = arena.Lanes(size_back);
+    if (mixes.has[kStatic]) P[side] = arena.Floats(size);
+    if (mixes.has[kStatic] && backward) P_back[side] = arena.Floats(size_back);
     const int64_t taps_size = plan.filters[side].taps() * (side == kLogits ? s.h_k : s.h);
     taps[side] = arena.Floats(taps_size);
     if (backward) taps_back[side] = arena.Floats(taps_size);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/attention/call.h"
@@ -15,7 +16,7 @@ namespace crosstalk::kernels {
 inline constexpr int kChunk = 32;          // memory positions of a tile: two AVX-512 vectors
 inline constexpr int kQueryGroup = 8;      // queries that share a register block
 inline constexpr int kMaxLanes = 16;       // floats of the widest vector
-inline constexpr int kMostTiles = 8;       // of a block
+inline constexpr int kMostTiles = 8;       // in a block
 inline constexpr int kInPlaceQueries = 4;  // queries at most for which K is read in place, and forward V
 // Partial sums of every sum over the positions of a row, kSumLanes<float> of simd-inl.h: number i takes the positions
 // i, i + 16, … whatever the width of the vectors.
@@ -33,22 +34,54 @@ struct HeadBlocks {
 struct Pair {
   uint32_t bits;
 };
+// The same by the dimension of the sum, and how a tile of them lies.
+struct SizePair : Pair {};  // along d_k or d_v
+struct HeadPair : Pair {};  // T[head / 2][row][kChunk], pairs of heads `pitch` apart: what a mixing reads
+struct PositionPair : Pair {
+};                           // T[head][row][kChunk / 2], position j beside j + kChunk / 2; heads position_pitch apart
+struct QueryPair : Pair {};  // T[head][row / 2][kChunk], heads position_pitch apart
 
-// Memory of lanes of 32 bits, which are floats or, in bfloat16, pairs: who writes or reads it says which.
+// Memory of lanes of 32 bits, which are floats or, in bfloat16, such pairs.
+template <class PairOf>
 class Lanes {
  public:
   Lanes() = default;
-  explicit Lanes(const float* data) : data_(const_cast<float*>(data)) {}  // read alone where it is const
-  template <class Lane>
-  Lane* Of() const {
-    return static_cast<Lane*>(data_);
-  }
-  Lanes operator+(int64_t lanes) const { return Lanes(static_cast<float*>(data_) + lanes); }
+  Lanes(const float* data) : data_(const_cast<float*>(data)) {}  // read alone where it is const
+  float* floats() const { return static_cast<float*>(data_); }
+  PairOf* pairs() const { return static_cast<PairOf*>(data_); }
+  Lanes operator+(int64_t lanes) const { return floats() + lanes; }
   bool operator==(std::nullptr_t) const { return data_ == nullptr; }
 
  private:
   void* data_ = nullptr;
 };
+
+// A stage that is written for the one or for the other, of the Terms that a lane holds: products-inl.h.
+template <class Terms>
+concept InFloat = Terms::kTerms == 1;
+template <class Terms>
+concept InPairs = Terms::kTerms == 2;
+
+// The lanes of such memory.
+template <class Terms, class PairOf>
+using LaneAs = std::conditional_t<InFloat<Terms>, float, PairOf>;
+template <class Terms>
+using HeadLane = LaneAs<Terms, HeadPair>;
+template <class Terms>
+using PositionLane = LaneAs<Terms, PositionPair>;
+template <class Terms>
+using QueryLane = LaneAs<Terms, QueryPair>;
+template <class Terms, class PairOf>
+LaneAs<Terms, PairOf>* In(const Lanes<PairOf>& lanes) {
+  if constexpr (InFloat<Terms>) {
+    return lanes.floats();
+  } else {
+    return lanes.pairs();
+  }
+}
+// Those of a row of a tile in which a sum goes over positions.
+template <class Terms>
+inline constexpr int kRow = kChunk / Terms::kTerms;
 
 enum class AttentionPass { kForward, kBackward };
 
@@ -68,27 +101,22 @@ struct AttentionPlan {
   int64_t h_k = 1, h = 1, h_v = 1;  // heads of a group
   int64_t memory_groups = 1;        // groups of K and V, each of which `sharing` groups use
   int64_t sharing = 1;
-  int64_t chunks = 0;  // of memory
+  int64_t chunks = 0;  // the memory's
   int64_t d_k_padded = 0, d_v_padded = 0;
   int64_t rows = 0, tiles = 0;    // queries of a tile; tiles of a block
   int64_t block = 0, blocks = 0;  // queries of a block; blocks of a batch row and group
   int64_t pitch = 0;
-  // Terms of a sum that a lane of an operand holds: in bfloat16 two, a pair. A tile in pairs is of one of three forms:
-  //   of heads      T[head / 2][row][kChunk], pairs of heads `pitch` apart: what a mixing reads
-  //   of positions  T[head][row][kChunk / 2], position j beside j + kChunk / 2, heads `half_pitch` apart: what a sum
-  //                 over the memory reads
-  //   of queries    T[head][row / 2][kChunk], heads `half_pitch` apart: what a sum over queries reads
-  int64_t terms = 1;
-  int64_t half_pitch = 0;
+  int64_t terms = 1;           // that a lane of an operand holds of a sum: in bfloat16 two, a pair
+  int64_t position_pitch = 0;  // of a tile in pairs of positions or of queries; in float pitch
   // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows
   // meanwhile, in a cache as far as they fit; without it the tiles are computed twice.
   bool keep_rows = false;
   // A few queries (decoding): K, and forward V, are read once, in place, as packing them would cost more than using
-  // them. Backward K too, so that the logits are the same to the last bit. Not in bfloat16, whose pairs are packed.
+  // them. Backward reads K in place too, so that the logits are the same to the last bit. Pairs of bfloat16 are packed.
   bool in_place = false;
-  // In matrix tiles (kernels/gemm/amx.h) where d_k and d_v are multiples of 16, of which there are always EqualParts:
-  // the products of queries, keys and values; the sums over queries where a tile has 32 or 64; mixings of pairs where
-  // there are EqualParts of heads.
+  // What is computed in matrix tiles (kernels/gemm/amx.h): the products of queries, keys and values, if d_k and d_v are
+  // multiples of 16, which have EqualParts; the sums over queries, if a tile has 32 or 64; mixings of pairs, if the
+  // numbers of heads have EqualParts.
   bool on_tiles = false, sums_on_tiles = false, mixes_on_tiles = false;
   int64_t query_group = kQueryGroup;  // queries that a product takes together, of which rows is a multiple
 
@@ -105,8 +133,9 @@ struct AttentionPlan {
   // Heads of the group that a side's convolution reads.
   int64_t FilterHeads(MixingSide side) const { return side == kLogits ? h_k : h; }
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
-  int64_t HeadPairs(int64_t heads) const { return Lanes(heads) * pitch; }  // lanes of a tile in pairs of heads
-  int64_t HalfTile(int64_t heads) const { return heads * half_pitch; }     // in pairs of positions or of queries
+  // Lanes of a tile that a mixing reads, and of one that a sum over positions or queries reads.
+  int64_t HeadLanes(int64_t heads) const { return Lanes(heads) * pitch; }
+  int64_t PositionLanes(int64_t heads) const { return heads * position_pitch; }
   int64_t Distances() const;  // length of a head's relative position bias, padded: index j - i + n_padded - 1
   // The same of one block, whose first query is i_0: index j - i + i_0 + block - 1.
   int64_t BlockDistances() const { return RoundUp<int64_t>(block + m_padded(), kMaxLanes); }
@@ -121,8 +150,11 @@ void CheckSoftmaxStats(const AttentionShape& shape, const SoftmaxStats& stats);
 class Arena {
  public:
   explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
-  kernels::Lanes Lanes(int64_t count) { return kernels::Lanes(Floats(count)); }
   float* Floats(int64_t count) { return static_cast<float*>(Bytes(count * static_cast<int64_t>(sizeof(float)))); }
+  template <class PairOf>
+  PairOf* Pairs(int64_t count) {
+    return Lanes<PairOf>(Floats(count)).pairs();
+  }
   uint8_t* Flags(int64_t count) { return static_cast<uint8_t*>(Bytes(count)); }
   size_t used() const { return used_; }
 
@@ -138,20 +170,19 @@ class Arena {
 };
 
 // Shared read-only operands, packed once per call. MemoryTile (pack-inl.h) finds a tile of
-// [b][group][chunk]; groups are memory_groups. In bfloat16 the dimension that a product sums over is one of pairs, half
-// as long: d_k and d_v by position, kChunk by size (j beside j + kChunk / 2), the mixings' first heads. The mixings of
+// [b][group][chunk]; groups are memory_groups. In bfloat16 the dimension of pairs is half as long; the mixings of
 // logits are float.
 struct PackedMemory {
   PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
-  Lanes K_by_position;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
-  Lanes V_by_size;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
-  Lanes K_by_size;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
-  Lanes V_by_position;  // [b][group][chunk][h_v][d_v][kChunk]; backward
+  Lanes<SizePair> K_by_position;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
+  Lanes<PositionPair> V_by_size;  // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
+  Lanes<PositionPair> K_by_size;  // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
+  Lanes<SizePair> V_by_position;  // [b][group][chunk][h_v][d_v][kChunk]; backward
   // By MixingSide, where the side has such mixings; P packed for MixHeads.
-  Lanes P[2];                      // [in][out]; static mixing only, like its transpose
-  Lanes P_back[2];                 // [out][in]
-  Lanes R_M[2];                    // [b][chunk][in][out][kChunk]
-  Lanes R_M_back[2];               // [b][chunk][out][in][kChunk]; backward, in bfloat16
+  Lanes<HeadPair> P[2];            // [in][out]; static mixing only, like its transpose
+  Lanes<HeadPair> P_back[2];       // [out][in]
+  Lanes<HeadPair> R_M[2];          // [b][chunk][in][out][kChunk]
+  Lanes<HeadPair> R_M_back[2];     // [b][chunk][out][in][kChunk]; backward, in bfloat16
   float* F_M[2] = {};              // [b][chunk][5][h][kChunk], float
   float* taps[2] = {};             // [head][c_q][c_k] of each convolution, all heads
   float* taps_back[2] = {};        // the same turned round both ways; backward
@@ -165,7 +196,7 @@ enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked
 // The first batch rows, so many, are one thread's each, from packing their memory to their last task: what it packs and
 // sums up stays in its cache. The others' tasks are shared out.
 inline int64_t OwnRows(int64_t rows, int threads) {
-  constexpr int64_t kLeastOwn = 4;  // of a thread: with fewer the threads' last rows would end far apart
+  constexpr int64_t kLeastOwn = 4;  // with fewer the threads' last rows would end far apart
   return rows >= kLeastOwn * threads ? rows / threads * threads : 0;
 }
 

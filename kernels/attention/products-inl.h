@@ -32,13 +32,13 @@
 CROSSTALK_BEGIN_TARGET
 
 inline constexpr int kLanes = kLanesOf<float>;
-inline constexpr int kSumVectors = kSumRegisters<float>;  // of kPartialSums
+inline constexpr int kSumVectors = kSumRegisters<float>;  // they hold kPartialSums
 static_assert(kPartialSums == kSumLanes<float>);
 
 // Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors; without vectors
 // there are just enough to hide latency, as each number of rows is a function to compile.
 inline constexpr int kMixRows = kLanes >= 16 ? 12 : kLanes > 1 ? 6 : 3;  // rows of a head mixing
-inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;                   // of the other products; divides kQueryGroup
+inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
 inline constexpr int kLaneRows = kLanes >= 16 ? 6 : kLanes > 1 ? 3 : 2;  // InterleavedProduct: × kLaneCols accumulators
 inline constexpr int kLaneCols = 4;
 
@@ -100,11 +100,14 @@ HWY_INLINE void StoreLanes(PairVector v, Pair* p) { hn::Store(v, Tag<uint32_t>()
 HWY_INLINE void StoreLanesU(FloatVector v, float* p) { hn::StoreU(v, Tag<float>(), p); }
 HWY_INLINE void StoreLanesU(PairVector v, Pair* p) { hn::StoreU(v, Tag<uint32_t>(), &p->bits); }
 
-// A stage that is written for the one or for the other.
-template <class Terms>
-concept InFloat = Terms::kTerms == 1;
-template <class Terms>
-concept InPairs = Terms::kTerms == 2;
+// out[j] = the pair of first[j] and second[j], j < kCount.
+template <class Terms, int kCount>
+HWY_INLINE void PairRow(const float* first, const float* second, Pair* out) {
+  const Tag<float> d;
+  CROSSTALK_UNROLL
+  for (int j = 0; j < kCount; j += kLanes)
+    StoreLanes(Terms::Round(hn::Load(d, first + j), hn::Load(d, second + j)), out + j);
+}
 
 // A product's prefetches of the next chunk while it runs: nothing, one operand (PrefetchSpread) or three.
 struct PrefetchNothing {
@@ -132,7 +135,7 @@ struct PrefetchThree {
 // which are half as many columns.
 enum class Result { kSet, kAdd, kPositionPairs };
 template <class Terms, Result kResult>
-using ResultLane = std::conditional_t<kResult == Result::kPositionPairs, LaneOf<Terms>, float>;
+using ResultLane = std::conditional_t<kResult == Result::kPositionPairs, PositionLane<Terms>, float>;
 // How far apart in B the two vectors of columns are that a register block computes.
 template <Result kResult>
 inline constexpr int kApart = kResult == Result::kPositionPairs ? kHalf : kLanes;
@@ -206,7 +209,6 @@ HWY_INLINE void BlockProduct(int64_t depth, const LaneOf<Terms>* HWY_RESTRICT a,
 inline constexpr int kChunkVectors = kChunk / kLanes;
 inline constexpr int kStepVectors = kChunkVectors >= 2 ? 2 : 1;
 inline constexpr int kStep = kStepVectors * kLanes;
-inline constexpr int kChunkSteps = kChunk / kPartialSums;  // of HeadMixingGradient
 // Columns of C that a register block of a chunk yields, of the kColumns in a row.
 template <Result kResult>
 inline constexpr int kStepColumns = kResult == Result::kPositionPairs ? kLanes : kStep;
@@ -289,7 +291,7 @@ HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_
   }
 }
 
-// Of floats without a prefetch, all passes share them: head_mixing.cc compiles them.
+// All passes share those of floats without a prefetch, which passes_in_float.cc compiles.
 #define CROSSTALK_MIX_HEADS(result) \
   template void MixHeads<FloatTerms, result>(const HeadBlocks&, int64_t, int64_t, const float* HWY_RESTRICT, int64_t, \
                                              const float* HWY_RESTRICT, int64_t, float* HWY_RESTRICT, int64_t, \

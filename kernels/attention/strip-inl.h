@@ -29,7 +29,7 @@ struct Strip {
   StripSizes sizes;
   int64_t b, group;
   int64_t first, valid;  // its first query, and how many it has
-  int64_t columns;       // of memory: whole chunks, up to the last that a row of the buffers sees
+  int64_t columns;       // positions: whole chunks, up to the last that a row of the buffers sees
   bool padded;           // whether a position of them is masked for all queries
 
   int64_t first_of_J() const { return first - sizes.before_w - sizes.before_l; }  // the query of J's row 0
@@ -126,13 +126,9 @@ HWY_NOINLINE void RowsTN(int64_t rows, int64_t size, const LaneOf<Terms>* HWY_RE
 // One head's rows in pairs of positions, as RowsNN reads them: pairs[row][columns / 2].
 template <class Terms>
 HWY_NOINLINE void PairRowPositions(const Strip& strip, int64_t rows, const float* from, Pair* pairs) {
-  const Tag<float> d;
   for (int64_t q = 0; q < rows; ++q, from += strip.sizes.pitch) {
     for (int64_t first = 0; first < strip.columns; first += kChunk, pairs += kHalf) {
-      CROSSTALK_UNROLL
-      for (int j = 0; j < kHalf; j += kLanes) {
-        StoreLanes(Terms::Round(hn::Load(d, from + first + j), hn::Load(d, from + first + kHalf + j)), pairs + j);
-      }
+      PairRow<Terms, kHalf>(from + first, from + first + kHalf, pairs);
     }
   }
 }
@@ -140,12 +136,8 @@ HWY_NOINLINE void PairRowPositions(const Strip& strip, int64_t rows, const float
 // A chunk of one head's rows in pairs of queries, as RowsTN reads them: pairs[row / 2][kChunk].
 template <class Terms>
 HWY_NOINLINE void PairRowQueries(const Strip& strip, int64_t rows, const float* from, Pair* pairs) {
-  const Tag<float> d;
   for (int64_t q = 0; q < rows; q += 2, from += 2 * strip.sizes.pitch, pairs += kChunk) {
-    CROSSTALK_UNROLL
-    for (int j = 0; j < kChunk; j += kLanes) {
-      StoreLanes(Terms::Round(hn::Load(d, from + j), hn::Load(d, from + strip.sizes.pitch + j)), pairs + j);
-    }
+    PairRow<Terms, kChunk>(from, from + strip.sizes.pitch, pairs);
   }
 }
 
@@ -288,11 +280,11 @@ HWY_INLINE void DropRow(const Strip& strip, int64_t head, int64_t query, float* 
 }
 
 // to[out] = Σ_in A[in, out] · from[in] for one query's row of all heads.
-HWY_INLINE void MixRow(const Strip& strip, const Lanes& packed, int64_t h_in, int64_t h_out, const float* from,
-                       float* to, int64_t to_pitch) {
+HWY_INLINE void MixRow(const Strip& strip, const Lanes<HeadPair>& packed, int64_t h_in, int64_t h_out,
+                       const float* from, float* to, int64_t to_pitch) {
   PrefetchNothing nothing;
-  MixHeads<FloatTerms, Result::kSet>(HeadBlocks(h_out, kMixRows), strip.columns / kChunk, h_in,
-                                     packed.Of<const float>(), 0, from, strip.sizes.head_pitch, to, to_pitch, nothing);
+  MixHeads<FloatTerms, Result::kSet>(HeadBlocks(h_out, kMixRows), strip.columns / kChunk, h_in, packed.floats(), 0,
+                                     from, strip.sizes.head_pitch, to, to_pitch, nothing);
 }
 
 // ---- J, W and U ----
@@ -309,7 +301,7 @@ HWY_NOINLINE void ConvolvedLogits(const Strip& strip, bool keeps_J, float* J_buf
   const int64_t skipped = std::max<int64_t>(0, -first);  // rows before the first query
   const int64_t queries = std::min(J_rows - skipped, s.n - (first + skipped));
   const int64_t padded = RoundUp<int64_t>(queries, kQueryGroup), K_size = plan.Lanes(s.d_k) * kChunk;
-  auto* const Q = strip.scratch.Q.template Of<LaneOf<Terms>>();
+  auto* const Q = In<Terms>(strip.scratch.Q);
   if (filter.present()) ClearMargins(strip, keeps_J ? plan.h_k : 1, J_rows, J_buffer);
   for (int64_t k = 0; k < plan.h_k; ++k) {
     float* const J = strip.At(filter.present() ? J_buffer : C_buffer, filter.present() && !keeps_J ? 0 : k, 0);
@@ -317,9 +309,8 @@ HWY_NOINLINE void ConvolvedLogits(const Strip& strip, bool keeps_J, float* J_buf
                        strip.call.Q.From(strip.b, first + skipped, s.n) + (strip.group * plan.h_k + k) * s.d_k,
                        static_cast<float>(strip.call.scale), Q);
     const int64_t tile = MemoryTile(plan, strip.b, strip.group, 0) * plan.h_k + k;
-    RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_k), Q,
-                  strip.packed.K_by_position.template Of<const LaneOf<Terms>>() + tile * K_size, plan.h_k * K_size,
-                  J + skipped * sizes.pitch, sizes.pitch);
+    RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_k), Q, In<Terms>(strip.packed.K_by_position) + tile * K_size,
+                  plan.h_k * K_size, J + skipped * sizes.pitch, sizes.pitch);
     if (!filter.present()) continue;
     for (int64_t r = 0; r < skipped; ++r) std::fill_n(J + r * sizes.pitch, strip.columns, 0.0f);
     for (int64_t r = skipped + queries; r < J_rows; ++r) std::fill_n(J + r * sizes.pitch, strip.columns, 0.0f);

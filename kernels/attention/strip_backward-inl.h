@@ -27,14 +27,14 @@ HWY_NOINLINE void ValueGradientsOfStrip(const Strip& strip, const ConstRows& dO,
   const AttentionShape& s = plan.shape;
   const int64_t queries = std::min(strip.sizes.dU_rows, s.n - strip.first);
   const int64_t padded = RoundUp<int64_t>(queries, kQueryGroup), V_size = plan.Lanes(s.d_v) * kChunk;
-  auto* const packed_dO = strip.scratch.Q.template Of<LaneOf<Terms>>();
+  auto* const packed_dO = In<Terms>(strip.scratch.Q);
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(strip.b, strip.first, s.n) + (strip.group * plan.h_v + k) * s.d_v;
     PackQueries<Terms>(false, queries, padded, s.d_v, head, 1.0f, packed_dO);
     const int64_t tile = MemoryTile(plan, strip.b, strip.group, 0) * plan.h_v + k;
     RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_v), packed_dO,
-                  strip.packed.V_by_position.template Of<const LaneOf<Terms>>() + tile * V_size, plan.h_v * V_size,
-                  strip.At(dU_buffer, k, 0), strip.sizes.pitch);
+                  In<Terms>(strip.packed.V_by_position) + tile * V_size, plan.h_v * V_size, strip.At(dU_buffer, k, 0),
+                  strip.sizes.pitch);
   }
 }
 
@@ -119,23 +119,7 @@ HWY_NOINLINE inline void ConvolutionGradients(const Strip& strip, MixingSide sid
   }
 }
 
-// dL = W·(dW - D) of a head's row, in place of dW.
-HWY_INLINE void SoftmaxGradientOfRow(int64_t columns, const float* W, float* dW) {
-  const Tag<float> d;
-  hn::Vec<Tag<float>> sum[kSumVectors];
-  CROSSTALK_UNROLL
-  for (int v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
-  for (int64_t j = 0; j < columns; j += kPartialSums) {
-    CROSSTALK_UNROLL
-    for (int v = 0; v < kSumVectors; ++v) {
-      const int64_t at = j + v * kLanes;
-      sum[v] = hn::MulAdd(hn::Load(d, W + at), hn::Load(d, dW + at), sum[v]);
-    }
-  }
-  SoftmaxGradient(columns, W, SumOfLanes64<float>(sum), dW);
-}
-
-// Into the gradient of a bias, of one query's dL.
+// One query's dL is added to the gradient of a bias.
 HWY_INLINE void AddBiasGradients(const Strip& strip, const WantedGradients& wanted, const Rows& dbias, int64_t q,
                                  float* dL_buffer) {
   const Tag<float> d;
@@ -159,7 +143,6 @@ template <class Terms>
 HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients& wanted, const PackedMemory& packed,
                                 const StripScratch& scratch, const MemorySums& sums, int64_t b, int64_t group,
                                 int64_t block) {
-  using Lane = LaneOf<Terms>;
   const AttentionPlan& plan = pass.plan;
   const AttentionShape& s = plan.shape;
   const Strip strip = MakeStrip(plan, pass.call, packed, scratch, AttentionPass::kBackward, b, group, block);
@@ -201,9 +184,9 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
       ZeroMasked(strip, mask, strip.At(scratch.dY, k, q));
     }
   }
-  CopyOwnRows<Terms>(strip, plan.h_v, s.d_v, pass.dO, scratch.dO_rows.template Of<Lane>());
-  AddRowsToMemory<Terms>(strip, plan.h_v, s.d_v, scratch.dO_rows.template Of<const Lane>(), scratch.U, sums.V,
-                         *sums.V_order, sums.first_chunk, sums.turn);
+  CopyOwnRows<Terms>(strip, plan.h_v, s.d_v, pass.dO, In<Terms>(scratch.dO_rows));
+  AddRowsToMemory<Terms>(strip, plan.h_v, s.d_v, In<Terms>(scratch.dO_rows), scratch.U, sums.V, *sums.V_order,
+                         sums.first_chunk, sums.turn);
 
   // dW and dL, P_l and dC. Without a convolution dW is dY.
   if (convolves_w) {
@@ -220,7 +203,9 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
     }
     const int64_t W_row = q + sizes.before_w;
     for (int64_t k = 0; k < plan.h; ++k) {
-      SoftmaxGradientOfRow(strip.columns, strip.At(scratch.W, k, W_row), strip.At(dL, k, q));
+      const float* W = strip.At(scratch.W, k, W_row);
+      float* const row = strip.At(dL, k, q);
+      SoftmaxGradient(strip.columns, W, DotProduct(strip.columns, W, row), row);
     }
     if (q < strip.valid) {
       AddBiasGradients(strip, wanted, pass.out.bias, q, dL);
@@ -243,16 +228,16 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
   const int64_t K_size = kChunk / Terms::kTerms * plan.d_k_padded;
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const int64_t tile = MemoryTile(plan, b, group, 0) * plan.h_k + k;
-    MultiplyRows<Terms>(strip, plan.d_k_padded, strip.At(dJ, k, 0),
-                        packed.K_by_size.template Of<const Lane>() + tile * K_size, plan.h_k * K_size);
+    MultiplyRows<Terms>(strip, plan.d_k_padded, strip.At(dJ, k, 0), In<Terms>(packed.K_by_size) + tile * K_size,
+                        plan.h_k * K_size);
     for (int64_t q = 0; q < strip.valid; ++q) {
       CopyScaled(s.d_k, static_cast<float>(pass.call.scale), scratch.product + q * plan.d_k_padded,
                  pass.out.Q.data + (b * s.n + strip.first + q) * pass.out.Q.stride + (group * plan.h_k + k) * s.d_k);
     }
   }
-  CopyOwnRows<Terms>(strip, plan.h_k, s.d_k, pass.call.Q, scratch.Q_rows.template Of<Lane>());
-  AddRowsToMemory<Terms>(strip, plan.h_k, s.d_k, scratch.Q_rows.template Of<const Lane>(), dJ, sums.K, *sums.K_order,
-                         sums.first_chunk, sums.turn);
+  CopyOwnRows<Terms>(strip, plan.h_k, s.d_k, pass.call.Q, In<Terms>(scratch.Q_rows));
+  AddRowsToMemory<Terms>(strip, plan.h_k, s.d_k, In<Terms>(scratch.Q_rows), dJ, sums.K, *sums.K_order, sums.first_chunk,
+                         sums.turn);
 }
 
 CROSSTALK_END_TARGET

@@ -19,11 +19,11 @@ struct ForwardScratch {
     const AttentionShape& s = plan.shape;
     const bool pairs = plan.terms > 1;
     const int64_t kept = plan.keep_rows ? plan.chunks * plan.tiles : 1;
-    Q = arena.Lanes(plan.h_k * plan.block * plan.Lanes(s.d_k));
+    Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
     J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
-    W = arena.Lanes((pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
+    W = arena.Floats(plan.HeadLanes(plan.h) * kept);
     if (pairs) L = arena.Floats(plan.TileFloats(plan.h));
-    if (pairs) U_pairs = arena.Lanes(plan.HalfTile(plan.h_v)).Of<Pair>();
+    if (pairs) U_pairs = arena.Pairs<PositionPair>(plan.PositionLanes(plan.h_v));
     U = arena.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     O = arena.Floats(plan.h_v * plan.block * plan.d_v_padded);
@@ -31,28 +31,28 @@ struct ForwardScratch {
     inv_row_sum = arena.Floats(plan.h * plan.block);
     sums = arena.Floats(plan.h * plan.block * kPartialSums);
     for (const MixingSide side : kMixingSides) {
-      // Of the weights each query's matrix is normalised.
+      // Each query's matrix of the mixing of weights is normalised.
       const bool packs = side == kLogits ? plan.mixings[side].PacksEachTile() : s.MixesWeights();
-      mixing[side] = arena.Lanes(packs ? plan.block * plan.MixingLanes(side) * plan.mixings[side].out : 0);
+      mixing[side] = arena.Floats(packs ? plan.block * plan.MixingLanes(side) * plan.mixings[side].out : 0);
     }
     matrix = arena.Floats(std::max(plan.mixings[kLogits].size(), plan.mixings[kWeights].size()));
   }
-  Lanes Q;                       // [tile][h_k], see PackQueries
-  Lanes W;                       // tiles, [chunk][tile] if rows are kept; in bfloat16 in pairs of heads
-  float *J, *U, *dropout;        // tiles
-  float* L = nullptr;            // in bfloat16: a tile that becomes W
-  Pair* U_pairs = nullptr;       // in bfloat16: a tile in pairs of positions
+  Lanes<SizePair> Q;       // [tile][h_k], see PackQueries
+  Lanes<HeadPair> W;       // tiles, [chunk][tile] if rows are kept
+  float *J, *U, *dropout;  // tiles
+  float* L = nullptr;      // in bfloat16: a tile that becomes W
+  PositionPair* U_pairs = nullptr;
   float* O;                      // [tile][h_v][rows][d_v_padded]
   float *row_max, *inv_row_sum;  // [tile][h][rows]
   float* sums;                   // [tile][h][rows][kPartialSums]
-  Lanes mixing[2];               // [tile][rows], packed; by MixingSide
+  Lanes<HeadPair> mixing[2];     // [tile][rows], packed; by MixingSide
   float* matrix;
 };
 
 // The workspace of the backward pass: what its tasks sum up, and what a thread needs for one. A task is one block of
 // queries of one batch row and group.
 
-// Which gradients a call wants beside those of Q, K and V: of `out`, or all that there can be where it is null.
+// Which gradients a call wants beside those of Q, K and V: those that `out` has, or all of the shape if it is null.
 struct WantedGradients {
   explicit WantedGradients(const AttentionShape& s, const AttentionGradients* out = nullptr) {
     const auto wants = [&](AttentionOperand operand) { return out == nullptr || (*out)[operand].data != nullptr; };
@@ -91,7 +91,7 @@ struct BackwardSums {
     if (wanted.distances) buckets = arena.Floats(tasks * plan.h * s.buckets);
   }
 
-  // Of a chunk of memory; all tasks that share it add to them, in order. Groups are memory_groups.
+  // All tasks that share a chunk of memory add to its sums, in order. Groups are memory_groups.
   float* K = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
   float* V = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]
   // By MixingSide and MixingForm: [b][chunk][in][out][kChunk], and of factors [b][chunk][5][h][kChunk].
@@ -108,7 +108,7 @@ class TaskOrder {
  public:
   TaskOrder(const AttentionPlan& plan, const WantedGradients& wanted, int threads)
       : rows_(plan.shape.b), length_(plan.groups * plan.blocks) {
-    if (wanted.bias) return;  // whose gradient is added up row after row
+    if (wanted.bias) return;  // its gradient is added up row after row
     own_rows_ = OwnRows(rows_, threads);
     if (plan.memory_groups < plan.groups) abreast_ = std::clamp<int64_t>(rows_ - own_rows_, 1, threads);
   }
@@ -129,39 +129,47 @@ class TaskOrder {
   int64_t rows_, length_, own_rows_ = 0, abreast_ = 1;
 };
 
+// Lanes of one tile of a block.
+struct BackwardSizes {
+  explicit BackwardSizes(const AttentionPlan& plan)
+      : J(plan.PositionLanes(plan.h_k)),
+        W(plan.shape.MixesWeights() ? plan.HeadLanes(plan.h) : plan.TileFloats(plan.h)),
+        U(plan.PositionLanes(plan.h_v)) {}
+  int64_t J, W, U;  // of J and dJ; W and dW; U and dU
+};
+
 struct BackwardScratch {
   BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
     const AttentionShape& s = plan.shape;
     const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
     const bool by_tile = plan.mixings[kLogits].PacksEachTile() || plan.mixings[kWeights].PacksEachTile();
     const bool pairs = plan.terms > 1;
-    Q = arena.Lanes(plan.h_k * plan.block * plan.Lanes(s.d_k));
-    Q_rows = arena.Lanes(plan.h_k * plan.Lanes(plan.block) * s.d_k);
-    dO = arena.Lanes(plan.h_v * plan.block * plan.Lanes(s.d_v));
-    dO_rows = arena.Lanes(plan.h_v * plan.Lanes(plan.block) * s.d_v);
+    Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
+    Q_rows = arena.Floats(plan.h_k * plan.Lanes(plan.block) * s.d_k);
+    dO = arena.Floats(plan.h_v * plan.block * plan.Lanes(s.d_v));
+    dO_rows = arena.Floats(plan.h_v * plan.Lanes(plan.block) * s.d_v);
     dQ = arena.Floats(plan.h_k * plan.block * plan.d_k_padded);
     row_max = arena.Floats(plan.h * plan.block);
     inv_row_sum = arena.Floats(plan.h * plan.block);
     D = arena.Floats(plan.h * plan.block);
     D_sums = arena.Floats(plan.h * plan.block * kPartialSums);
     const bool row_pairs = pairs && s.MixesWeights();
-    J = arena.Lanes(!s.MixesLogits() ? 0 : (pairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k)) * kept);
-    W = arena.Lanes((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
-    dW = arena.Lanes((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
-    U = arena.Lanes((pairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)) * plan.tiles);
+    const BackwardSizes sizes(plan);
+    J = arena.Floats(s.MixesLogits() ? sizes.J * kept : 0);
+    W = arena.Floats(sizes.W * kept);
+    dW = arena.Floats(sizes.W * kept);
+    U = arena.Floats(sizes.U * plan.tiles);
     if (pairs) {
       J_tile = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
       L_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
       dW_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
       U_tile = arena.Floats(plan.TileFloats(plan.h_v));
-      head_pairs = arena.Lanes(plan.HeadPairs(std::max(plan.h, plan.h_v))).Of<Pair>();
-      first_pairs = arena.Lanes(plan.HalfTile(std::max(plan.h_k, plan.h))).Of<Pair>();
-      second_pairs = arena.Lanes(plan.HalfTile(plan.h)).Of<Pair>();
+      head_pairs = arena.Pairs<HeadPair>(plan.HeadLanes(std::max(plan.h, plan.h_v)));
+      first_pairs = arena.Pairs<PositionPair>(plan.PositionLanes(std::max(plan.h_k, plan.h)));
+      second_pairs = arena.Pairs<PositionPair>(plan.PositionLanes(plan.h));
     }
-    dU = arena.Lanes(row_pairs ? plan.HalfTile(plan.h_v) : s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
-    dJ = arena.Lanes(pairs             ? plan.HalfTile(plan.h_k) * plan.tiles
-                     : s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles
-                                       : 0);
+    dU = arena.Floats(s.MixesWeights() ? sizes.U : 0);
+    dJ = arena.Floats(pairs || s.MixesLogits() ? sizes.J * plan.tiles : 0);
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = arena.Floats(plan.h * plan.BlockDistances());
     int64_t largest = 0;
@@ -171,9 +179,9 @@ struct BackwardScratch {
       if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(mixes.size() * kPartialSums);
       // W is not normalised in pairs, the matrix is.
       const bool packs = mixes.PacksEachTile() || (pairs && side == kWeights && mixes.has[kStatic]);
-      if (packs) mixing[side] = arena.Lanes(plan.block * plan.MixingLanes(side) * mixes.out);
+      if (packs) mixing[side] = arena.Floats(plan.block * plan.MixingLanes(side) * mixes.out);
       if (mixes.PacksEachTile()) {
-        mixing_back[side] = arena.Lanes(plan.block * plan.Lanes(mixes.out) * mixes.in);
+        mixing_back[side] = arena.Floats(plan.block * plan.Lanes(mixes.out) * mixes.in);
       }
       for (const MixingForm form : kMixingForms) {
         if (mixes.has[kByQuery[form]]) R_X[side][form] = arena.Floats(plan.block * mixes.size(form) * kPartialSums);
@@ -183,25 +191,26 @@ struct BackwardScratch {
     if (by_tile) matrix_transposed = arena.Floats(largest);
   }
 
-  Lanes Q, dO;                       // [tile][heads], see PackQueries
-  Lanes Q_rows, dO_rows;             // [heads][block][size]; in bfloat16 pairs of queries, [block / 2]
+  Lanes<SizePair> Q, dO;             // [tile][heads], see PackQueries
+  Lanes<QueryPair> Q_rows, dO_rows;  // [heads][block][size]
   float* dQ;                         // [tile][h_k][rows][d_k_padded]
   float *row_max, *inv_row_sum, *D;  // [tile][h][rows]
   float* D_sums;                     // [tile][h][rows][kPartialSums]
-  // [tile] tiles; [chunk][tile] if rows are kept. In bfloat16 J is in pairs of positions, and where weights are mixed
-  // W, not normalised, and dW are in pairs of heads.
-  Lanes J, W, dW;
-  Lanes U, dJ;  // [tile] tiles; in bfloat16 in pairs of queries
-  // One tile of each in float, and what pairs of heads, and of positions or queries, products of it read; in bfloat16.
+  // [tile] tiles; [chunk][tile] if rows are kept. In bfloat16 W is pairs before it was normalised, and W, dW and dU are
+  // floats unless weights are mixed.
+  Lanes<PositionPair> J;
+  Lanes<HeadPair> W, dW;
+  Lanes<QueryPair> U, dJ;  // [tile] tiles
+  // In bfloat16: one tile of each in float, and what products of it read.
   float *J_tile = nullptr, *L_tile = nullptr, *dW_tile = nullptr, *U_tile = nullptr;
-  Pair *head_pairs = nullptr, *first_pairs = nullptr, *second_pairs = nullptr;
-  Lanes dU;                    // a tile; in bfloat16, where weights are mixed, in pairs of positions
+  HeadPair* head_pairs = nullptr;
+  PositionPair *first_pairs = nullptr, *second_pairs = nullptr;
+  Lanes<PositionPair> dU;      // a tile
   float* dropout;              // a tile
   float* distances = nullptr;  // [h][BlockDistances()]
   // By MixingSide: the gradient of P, each query's packed mixing and its transpose, the gradient of R_X.
-  float* P[2] = {};       // [in][out][kPartialSums]; on tiles [in][out]
-  Lanes mixing[2];        // [tile][rows]
-  Lanes mixing_back[2];   // [tile][rows]
+  float* P[2] = {};                           // [in][out][kPartialSums]; on tiles [in][out]
+  Lanes<HeadPair> mixing[2], mixing_back[2];  // [tile][rows]
   float* R_X[2][2] = {};  // by MixingForm: [block][in][out][kPartialSums], and of factors [block][5][h][kPartialSums]
   float *matrix = nullptr, *matrix_transposed = nullptr;
 };
@@ -251,18 +260,18 @@ struct StripScratch {
     U = buffer(most);
     const int64_t Q_rows_padded = RoundUp<int64_t>(sizes.W_rows + sizes.before_l, kQueryGroup);
     const int64_t dO_rows_padded = RoundUp<int64_t>(sizes.dU_rows, kQueryGroup);
-    Q = arena.Lanes(std::max(Q_rows_padded * plan.Lanes(s.d_k), backward ? dO_rows_padded * plan.Lanes(s.d_v) : 0));
+    Q = arena.Floats(std::max(Q_rows_padded * plan.Lanes(s.d_k), backward ? dO_rows_padded * plan.Lanes(s.d_v) : 0));
     row = arena.Floats(most * row_pitch(plan));
     mask = arena.Floats((plan.rows + 2 * (sizes.before_l + sizes.before_w)) * plan.m_padded());
     dropout = arena.Floats(kChunk);
     product = arena.Floats(plan.rows * std::max(plan.d_k_padded, plan.d_v_padded));
-    if (plan.terms > 1) pairs = arena.Lanes(plan.rows * plan.m_padded() / 2).Of<Pair>();
+    if (plan.terms > 1) pairs = arena.Pairs<Pair>(plan.rows * plan.m_padded() / 2);
     if (!backward) return;
     if (s.P_l) C = buffer(plan.h_k);
     dY = buffer(most);
     dW = buffer(most);
-    Q_rows = arena.Lanes(plan.h_k * plan.Lanes(plan.rows) * s.d_k);
-    dO_rows = arena.Lanes(plan.h_v * plan.Lanes(plan.rows) * s.d_v);
+    Q_rows = arena.Floats(plan.h_k * plan.Lanes(plan.rows) * s.d_k);
+    dO_rows = arena.Floats(plan.h_v * plan.Lanes(plan.rows) * s.d_v);
     distances = arena.Floats(plan.h * plan.BlockDistances());
     for (const MixingSide side : kMixingSides) {
       P[side] = arena.Floats(plan.mixings[side].size() * kPartialSums);
@@ -271,20 +280,20 @@ struct StripScratch {
   }
   static int64_t row_pitch(const AttentionPlan& plan) { return plan.m_padded() + kMaxLanes; }
 
-  float *J, *W, *U;            // backward J of all heads, else of one. W first holds conv(J), U first conv(W)
-  float* C = nullptr;          // conv(J), where P_l's gradient reads it
-  float* dY = nullptr;         // the gradient of conv(W)
-  float* dW = nullptr;         // first holds dU
-  Lanes Q;                     // PackQueries of one head; also of dO
-  Lanes Q_rows, dO_rows;       // [heads][rows][size]; in bfloat16 pairs of queries
-  float* row;                  // [head][row_pitch]: one query's row of all heads
-  float* mask;                 // [row of J][m_padded]: 0 or kMaskedLogit, of an attention_mask and the padding
-  float* dropout;              // factors of a chunk
-  float* product;              // [rows][size], of one head: O or dQ
-  Pair* pairs = nullptr;       // [rows][m / 2] of one head, in pairs of positions; or a chunk in pairs of queries
-  float* distances = nullptr;  // [h][BlockDistances()]
-  float* P[2] = {};            // by MixingSide, [in][out][kPartialSums]
-  float* taps[2] = {};         // [head][c_q][c_k][kFilterLanes]
+  float *J, *W, *U;                  // backward J of all heads, else of one. W first holds conv(J), U first conv(W)
+  float* C = nullptr;                // conv(J), where P_l's gradient reads it
+  float* dY = nullptr;               // the gradient of conv(W)
+  float* dW = nullptr;               // first holds dU
+  Lanes<SizePair> Q;                 // PackQueries of one head; also of dO
+  Lanes<QueryPair> Q_rows, dO_rows;  // [heads][rows][size]
+  float* row;                        // [head][row_pitch]: one query's row of all heads
+  float* mask;                       // [row of J][m_padded]: 0 or kMaskedLogit, of an attention_mask and the padding
+  float* dropout;                    // factors of a chunk
+  float* product;                    // [rows][size], of one head: O or dQ
+  Pair* pairs = nullptr;             // [rows][m / 2] of one head, pairs of positions; or of queries, of a chunk
+  float* distances = nullptr;        // [h][BlockDistances()]
+  float* P[2] = {};                  // by MixingSide, [in][out][kPartialSums]
+  float* taps[2] = {};               // [head][c_q][c_k][kFilterLanes]
 };
 
 }  // namespace crosstalk::kernels
