@@ -9,7 +9,7 @@
 
 namespace crosstalk::kernels {
 
-// y[i] = the bfloat16 nearest to x[i], of two equally near ones the even one. What lies below 2^-126 becomes a zero of
+// y[i] = x[i] rounded to the nearest bfloat16, ties to even. What lies below 2^-126 becomes a zero of
 // its sign, as the processors' instructions have it; what lies beyond the largest finite bfloat16 infinity. A NaN stays
 // one. All targets give the same bits.
 void RoundToBFloat16(int64_t count, const float* x, uint16_t* y);
@@ -41,8 +41,8 @@ std::string BFloat16UnitName();
 bool BFloat16UnitIsHardware();
 // All that this CPU and the SIMD target in use have, best first, of those that form sums by pairs.
 std::vector<std::string> SupportedBFloat16Units();
-// Computes with `name`, one of those or "tiles", from now on; an empty name gives the choice back. Not while kernels
-// run.
+// Computes with `name`, one of those or "tiles", from now on; an empty name gives the choice back. No kernel may
+// run meanwhile.
 void RestrictBFloat16Unit(std::string_view name);
 
 }  // namespace crosstalk::kernels

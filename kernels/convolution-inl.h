@@ -128,7 +128,7 @@ template <typename T>
 HWY_NOINLINE void AddFilterGradient(int64_t rows, int64_t columns, int64_t c_q, int64_t c_k, const T* dy,
                                     int64_t dy_pitch, const T* x, int64_t x_pitch, T* sums) {
   constexpr int kMost = kLanesOf<T> * static_cast<int>(sizeof(T)) >= 64 ? 6 : 3;  // taps of a column together
-  const auto add = [&](auto A, int64_t first, int64_t t) HWY_ATTR {               // of row t of x
+  const auto add = [&](auto A, int64_t first, int64_t t) HWY_ATTR {               // row t of x
     ForPieces<4, 3, 1>(c_k, [&](auto K, int64_t k) HWY_ATTR {
       AddTaps<A.value, K.value>(columns, c_k, dy + (t - first) * dy_pitch, dy_pitch, x + t * x_pitch + k,
                                 sums + (first * c_k + k) * kFilterLanes);

@@ -270,7 +270,7 @@ void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
   const int64_t inner = loop.inner();
   const int64_t rows = loop.rows();
   if (inner == 0 || rows == 0) return;
-  const int64_t pieces = CeilDivide(inner, kLightTile);                  // of a row
+  const int64_t pieces = CeilDivide(inner, kLightTile);                  // a row's
   const int64_t rows_a_tile = std::max<int64_t>(1, kLightTile / inner);  // 1 where pieces > 1
   ParallelForRange(rows * pieces, rows_a_tile, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

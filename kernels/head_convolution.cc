@@ -97,7 +97,8 @@ template <typename T>
 void FilterGradient(const HeadConvolutionShape& s, const T* x, const T* dy, T* dfilter) {
   const auto add = AddFilterGradientOnTarget<T>();
   const int64_t columns = RoundUp(s.m, kConvolvedColumns), blocks = CeilDivide(s.n, kRowsAtOnce), count = s.c_q * s.c_k;
-  std::vector<T> sums(static_cast<size_t>(s.b * s.h * blocks * count));  // of each block of rows, added up in order
+  std::vector<T> sums(
+      static_cast<size_t>(s.b * s.h * blocks * count));  // each block of rows has its own, added up in order
   ParallelForRange(s.b * s.h * blocks, 1, [&](int64_t begin, int64_t end) {
     PaddedRows<T> from(kRowsAtOnce + s.c_q - 1, columns + s.c_k - 1), gradient(kRowsAtOnce, columns);
     std::vector<T> lanes(static_cast<size_t>(count * kFilterLanes));

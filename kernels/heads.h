@@ -39,7 +39,7 @@ namespace crosstalk::kernels {
 // queries and keys, with a filter a head.
 
 struct HeadConvolutionShape {
-  int64_t b = 0, h = 0, n = 0, m = 0;  // of S[b, h, n, m]
+  int64_t b = 0, h = 0, n = 0, m = 0;  // S[b, h, n, m]
   int64_t c_q = 0, c_k = 0;            // queries and keys that a filter reads
   int64_t left = 0;                    // keys of them that lie before its own: 0 … c_k - 1
   // Query i sees the keys j ≤ i + m - n: x is read as 0 beyond, and y is 0 there. Needs n ≤ m.

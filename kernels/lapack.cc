@@ -38,7 +38,7 @@ std::optional<Determinant> DeterminantOf(std::span<const double> a, int64_t n) {
   const int size = Checked(a, n, n), lead = std::max(1, size);
   if (!LapackUnavailable().empty() || !AllFinite(a)) return std::nullopt;
   const OpenBlasCall blas_call;
-  std::vector<double> lu(a.begin(), a.end());  // of the transpose, whose determinant is the same
+  std::vector<double> lu(a.begin(), a.end());  // the transpose, whose determinant is the same
   std::vector<int> pivots(static_cast<size_t>(n));
   int info = 0;
   GetOpenBlas().dgetrf(&size, &size, lu.data(), &lead, pivots.data(), &info);

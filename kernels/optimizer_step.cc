@@ -64,7 +64,7 @@ void UnfactoredUpdate(int64_t n, T step, const T* g, const T* v, T* p) {
   });
 }
 
-// Of one row: Σ_j (g² + ε) is returned, and added element by element to columns.
+// Returns Σ_j (g² + ε) of one row, and adds its terms to columns.
 template <typename T>
 double RowSquares(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns) {
   const Tag<T> d;
@@ -190,7 +190,7 @@ namespace {
 
 constexpr int64_t kTile = 16384;       // elements a tile, at least
 constexpr int64_t kMaxPartials = 256;  // tiles whose partial sums are kept on the stack
-constexpr int64_t kMaxRowTiles = 64;   // of a factored parameter: each keeps a row of column sums
+constexpr int64_t kMaxRowTiles = 64;   // each keeps a row of a factored parameter's column sums
 
 // A tile's size, from the count alone, such that there are at most `most` tiles.
 int64_t Grain(int64_t count, int64_t least, int64_t most) { return std::max(least, CeilDivide(count, most)); }

@@ -20,7 +20,7 @@ struct AdafactorOptions {
   double clip_threshold = 1;                          // the update's RMS is at most this; 0: no clipping
   enum class StepScale { kParameterRms, kAbsolute };  // kAbsolute: learning_rate · u
   StepScale step_scale = StepScale::kParameterRms;
-  // Of each step:
+  // Set at each step:
   double learning_rate = 0;
   double decay = 0;           // 1 - (t + 1)^-0.8
   double gradient_scale = 1;  // global-norm clipping, accumulation
@@ -36,7 +36,7 @@ struct AdamWOptions {
   double weight_decay = 0.01;
   enum class BiasCorrection { kNo, kYes };
   BiasCorrection bias_correction = BiasCorrection::kYes;
-  // Of each step:
+  // Set at each step:
   double learning_rate = 0;
   double gradient_scale = 1;
   int64_t step = 1;  // 1 at the first step; used by the correction alone

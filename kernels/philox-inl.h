@@ -15,7 +15,7 @@
 
 CROSSTALK_BEGIN_TARGET
 
-inline constexpr int kPhiloxBlocks = kLanesOf<uint64_t>;  // of one call: four words each
+inline constexpr int kPhiloxBlocks = kLanesOf<uint64_t>;  // in one call: four words each
 
 // words[4 · kPhiloxBlocks]: those of blocks `block` … block + kPhiloxBlocks - 1. `words` is aligned to a vector.
 HWY_INLINE void PhiloxWords(const RandomKey& key, uint64_t block, uint32_t* words) {

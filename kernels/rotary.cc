@@ -23,7 +23,7 @@ template <typename T>
 void Rotate(const RotaryShape& shape, const T* cos, const T* sin, int direction, const T* x, T* y) {
   const int64_t pairs = shape.d / 2;
   const int64_t step = shape.pairs == RotaryPairs::kHalves ? 1 : 2;       // from one pair's first to the next one's
-  const int64_t apart = shape.pairs == RotaryPairs::kHalves ? pairs : 1;  // of the two of a pair
+  const int64_t apart = shape.pairs == RotaryPairs::kHalves ? pairs : 1;  // a pair's two elements
   const T sign = direction < 0 ? T(-1) : T(1);
   ParallelForRange(shape.b * shape.n, 16, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {

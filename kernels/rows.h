@@ -28,7 +28,7 @@ void MaxGradient(int64_t outer, int64_t reduced, int64_t inner, const int64_t* i
 template <typename T>
 double SumOfSquares(int64_t count, const T* x);
 
-// The lowest index whose element is NaN or infinite; -1 if there is none.
+// The lowest index whose element is NaN or infinite, or -1.
 template <typename T>
 int64_t FirstNonFinite(int64_t count, const T* x);
 
@@ -68,7 +68,7 @@ struct MaxAndLogSumExp {
 template <typename T>
 MaxAndLogSumExp<T> RowLogSumExp(int64_t n, const T* x);
 
-// Of x[0], x[stride] … x[(reduced - 1) · stride], all finite or -infinity: max x, and Σ e^(x - max x).
+// max x and Σ e^(x - max x) over x[0], x[stride] … x[(reduced - 1) · stride], all finite or -infinity.
 template <typename T>
 struct MaxAndExpSum {
   T max;

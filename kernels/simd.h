@@ -20,7 +20,7 @@ std::string SimdBits();
 std::vector<std::string> SupportedSimdTargets();
 
 // Runs on `name`, one of SupportedSimdTargets() in any case, from now on; an empty name gives the choice back to the
-// CPU. Not while kernels run. Throws a usage error of the field "simd" for another name.
+// CPU. No kernel may run meanwhile. Throws a usage error of the field "simd" for another name.
 void RestrictSimdTarget(std::string_view name);
 
 // Before the first kernel: restricts to CROSSTALK_SIMD, if it is set and nobody has restricted the target yet. Throws a

@@ -13,7 +13,7 @@
 
 CROSSTALK_BEGIN_TARGET
 
-// Where the reduced dimension is not the last, a tile is this many neighbouring columns at most, whose elements are
+// If the reduced dimension is not the last, a tile is at most this many neighbouring columns, whose elements are
 // `stride` apart.
 constexpr int64_t kSoftmaxColumns = 128;
 

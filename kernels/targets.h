@@ -57,7 +57,7 @@
     } \
   })
 
-// Of a template: its functions in float and in double.
+// A template's functions in float and in double.
 #define CROSSTALK_INSTANTIATE(Function) \
   template decltype(Function<float>) Function<float>; \
   template decltype(Function<double>) Function<double>;

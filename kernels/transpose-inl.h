@@ -87,7 +87,7 @@ HWY_INLINE void TransposeScaled(int64_t rows, int64_t padded_rows, int64_t cols,
                                 T scale, T* out, int64_t out_stride) {
   TransposeMapped(rows, padded_rows, cols, in, in_stride, Scaled<T>{scale}, out, out_stride);
 }
-// To the bit.
+// Keeps each element's bits.
 template <typename T>
 HWY_INLINE void TransposeBits(int64_t rows, int64_t padded_rows, int64_t cols, const T* in, int64_t in_stride, T* out,
                               int64_t out_stride) {

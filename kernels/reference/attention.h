@@ -37,7 +37,7 @@ struct AttentionInputs {
   Array<T> bias;        // [h, n, m]
   Array<uint8_t> mask;  // [b, n, m], 1 = attend
   Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
-  T scale = T(1);       // of J
+  T scale = T(1);       // J is multiplied by it
 };
 
 // Every tensor of the pseudocode. Without projections, and bilinear, Q, K, V hold the tensors used instead: M has

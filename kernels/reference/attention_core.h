@@ -78,7 +78,7 @@ struct CoreInputs {
   Array<T> bias;        // [h, n, m]
   Array<uint8_t> mask;  // [b, n, m], 1 = attend
   Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
-  T scale = T(1);       // of J
+  T scale = T(1);       // J is multiplied by it
   int64_t left_l = 0, left_w = 0;
 };
 
