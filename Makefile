@@ -161,8 +161,8 @@ $(filter-out $(BUILD)/include/crosstalk.h,$(INCLUDE_LINKS)):
 	@mkdir -p $(@D)
 	@ln -srfn '$(if $(filter %.h,$@),models/)$(@F)' $@
 
-# Style sheets, scripts and data of the command become string literals: #include "embedded/tools/page/page.css.inc".
-EMBEDDED := $(patsubst %,$(BUILD)/include/embedded/%.inc,$(sort $(shell find tools -name '*.css' -o -name '*.js' -o -name '*.json')))
+# Pages, style sheets, scripts and data of the command become string literals: #include "embedded/tools/page/page.css.inc".
+EMBEDDED := $(patsubst %,$(BUILD)/include/embedded/%.inc,$(sort $(shell find tools -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.json')))
 $(EMBEDDED): $(BUILD)/include/embedded/%.inc: %
 	@mkdir -p $(@D)
 	@{ printf 'R"EMBEDDED('; cat $<; printf ')EMBEDDED"\n'; } > $@

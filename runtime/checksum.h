@@ -38,15 +38,15 @@ namespace crosstalk {
 
 // Two checksums of 32 bits that other people's formats ask for.
 
-// CRC-32 of PNG, gzip and zip: polynomial 0x04c11db7; of "123456789" cbf43926. Of bytes that are added one piece after
+// CRC-32 of PNG, gzip and zip, by zlib: polynomial 0x04c11db7; of "123456789" cbf43926. Bytes are added one piece after
 // the other.
 class Crc32 {
  public:
   void Add(std::string_view bytes);
-  uint32_t value() const { return ~state_; }
+  uint32_t value() const { return state_; }
 
  private:
-  uint32_t state_ = ~uint32_t{0};
+  uint32_t state_ = 0;
 };
 uint32_t Crc32Of(std::string_view bytes);
 

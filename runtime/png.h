@@ -1,5 +1,4 @@
-// A writer of PNG files (ISO/IEC 15948) for drawings with few colours: a palette, no filters, and the runs and repeated
-// rows of such drawings compressed.
+// A writer of PNG files (ISO/IEC 15948) for drawings with few colours, packed by zlib.
 #pragma once
 
 #include <cstdint>

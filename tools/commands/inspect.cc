@@ -16,7 +16,7 @@
 #include "tools/cli/open_model.h"
 #include "tools/cli/output.h"
 #include "tools/commands/writing.h"
-#include "tools/page/heat_map.h"
+#include "tools/page/maps.h"
 #include "tools/page/mixing.h"
 #include "tools/page/page.h"
 
@@ -85,8 +85,8 @@ void WritePage(const InspectSettings& settings, const Trained& trained, const At
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
   page.SetLead(StrCat(trained.model->Describe(), ", ", ToString(trained.model->AttentionPlaces()[0].config), ". From ",
                       trained.checkpoint, ", computed in ", Name(trained.model->precision()), "."));
-  const std::string projections = MixingSection(mixing), crossing = CrossingText(mixing);
-  if (!crossing.empty()) page.AddSection("What mixing does", StrCat("<p>", EscapeHtml(crossing), "</p>\n"));
+  const std::string projections = MixingSection(mixing);
+  page.AddSection("What mixing does", Paragraph(CrossingText(mixing)));
   if (maps != nullptr) {
     const std::optional<MixedHead> mixed = MostMixedHead(mixing.current.layers);
     const MapsSection section =
@@ -98,10 +98,8 @@ void WritePage(const InspectSettings& settings, const Trained& trained, const At
     page.AddSection("Maps", section.html);
     page.AddSection("Tokens", TokenLists(*maps));
   }
-  if (!projections.empty()) page.AddSection("Head projections", projections);
-  if (projections.empty() && maps == nullptr) {
-    page.AddSection("Head projections", "<p>No head of this model talks to another: it has no head projections.</p>");
-  }
+  const char* const none = maps != nullptr ? "" : "No head of this model talks to another: it has no head projections.";
+  page.AddSection("Head projections", projections.empty() ? Paragraph(none) : projections);
   const std::string html = page.Html();
   WriteFileAtomically(*settings.out, html);
   PrintMessage("inspect: ", *settings.out, ", ", BytesText(static_cast<int64_t>(html.size())));

@@ -97,7 +97,7 @@ only() {  # only PATTERN FILE…: the pattern may appear in an include of these 
 only 'nlohmann/' runtime/json_events.cc
 only 'utf8proc' models/text/traced_text.cc
 only 'snappy' models/interop/mesh/table.cc
-only 'zlib' runtime/packed.cc
+only 'zlib' runtime/packed.cc runtime/checksum.cc runtime/png.cc
 only 'sentencepiece' models/text/sentencepiece_tokenizer.cc models/text/sentencepiece_training.cc
 # The C library's functions differ between its versions; what decides a number of a run takes runtime/math.h or
 # kernels/functions-inl.h instead. sqrt, floor and their like are exact. Tests compare with the references.

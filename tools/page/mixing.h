@@ -24,7 +24,7 @@ std::string MixingSection(const RunMixing& mixing);
 // Plain sentences; "" of a model without static head projections.
 std::string CrossingText(const RunMixing& mixing);
 
-// HTML for Page::AddSection: those sentences, and maps of what `model` makes of `text`; "" where there is no
+// HTML for Page::AddSection: those sentences, and maps of what `model` makes of `text`; "" without
 // CrossingText. The text is cut to some two dozen tokens; without one, or without a tokenizer, there are no maps.
 std::string WhatMixingDoes(const RunMixing& mixing, const Model& model,
                            const std::shared_ptr<const Tokenizer>& tokenizer, const std::string& text);

@@ -2,7 +2,7 @@
 // system and by a switch; for a phone, a printer, the keyboard and a screen reader.
 //
 //   Page page("A run");
-//   page.AddSection("Curves", LineChart({.title = "loss", .x_label = "step"}, series));
+//   page.AddSection("Curves", Figure(LineChart{.title = "loss", .series = series}).Html());
 //   WriteFileAtomically(path, page.Html());
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/runtime/json.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {
@@ -26,7 +27,7 @@ class Page {
   // What kind of page it is, above the title, and a sentence below it: plain text.
   void SetKind(std::string kind) { kind_ = std::move(kind); }
   void SetLead(std::string lead) { lead_ = std::move(lead); }
-  // A <section> with a heading and a line in the contents. `html` is HTML: what comes from outside is escaped in it.
+  // A <section> with a heading and a line in the contents; none for no HTML. What comes from outside is escaped in it.
   void AddSection(const std::string& heading, const std::string& html);
 
   // The same bytes for the same sections.
@@ -47,39 +48,32 @@ class Page {
 
 // How a page's file begins: for CheckOutput.
 inline constexpr std::string_view kPageBegin = "<!DOCTYPE html>";
+// The style sheet of all pages; its first part is that of drawings in files too.
+extern const char kPageStyle[];
 
-// <dl> of a few numbers that matter; `detail` may be empty. Plain text.
+// Parts of a section, of plain text except where `html` says so. All but the last two are empty for no text.
+std::string Subheading(const std::string& text);
+std::string Paragraph(const std::string& text);
+std::string Note(const std::string& text);  // softer
+std::string Bullets(const std::vector<std::string>& texts);
+enum class Unfolded { kNo, kYes };
+std::string Details(const std::string& summary, const std::string& html, Unfolded unfolded = Unfolded::kNo);
+// What the page's script reads of the element around it.
+std::string RecordScript(const Json& record, const std::string& id = "");
+
+// <dl> of a few numbers that matter; `detail` may be empty.
 struct Fact {
   std::string name, value, detail;
 };
 std::string FactList(const std::vector<Fact>& facts);
 
-// Tables of a page.
-
-// A cell: plain text unless made by HtmlCell.
-struct TableCell {
-  std::string html;
-  bool number = false;
-  bool is_long = false;
-
-  TableCell(const std::string& text);  // escaped; a number if it looks like one: "1,234", "4.19", "-3e-05", "12.3 %"
-  TableCell(const char* text) : TableCell(std::string(text)) {}
-};
-TableCell HtmlCell(std::string html);
-
-struct TableOptions {
-  std::string caption = {};  // plain text
-  bool unbroken = false;     // of a TextTable: a short text stays on its line: "2.0410 ± 0.0433 (3)"
-};
-
-// Columns whose cells below the header are numbers or empty are set right. The first cell of a row is its header.
-// Wider than a phone, it scrolls alone. Rows may be shorter than the header.
-std::string HtmlTable(const std::vector<std::string>& header, const std::vector<std::vector<TableCell>>& rows,
-                      const TableOptions& options = {});
-std::string HtmlTable(const TextTable& table, const TableOptions& options = {});
-
-// The style sheets that pages and files of drawings share, as text.
-
-extern const char kLightStyle[], kDarkStyle[], kChartStyle[];
+// Columns whose cells below the header are numbers or empty are set right: "1,234", "-3e-05", "12.3 %", "0.5 → 0.25".
+// The first cell of a row is its header. Wider than a phone, it scrolls alone. Rows may be shorter than the header;
+// without a row there is no table.
+std::string HtmlTable(const TextTable& table, const std::string& caption = "");
+template <typename Row>
+std::string HtmlTable(const Columns<Row>& columns, const std::vector<Row>& rows, const std::string& caption) {
+  return HtmlTable(TextOf(columns, rows), caption);
+}
 
 }  // namespace crosstalk

@@ -24,7 +24,7 @@
 namespace crosstalk {
 namespace {
 
-// Of a model's matrices, at the start and at the end: some six seconds on a processor.
+// Analysing a model's matrices, at the start and at the end, takes some six seconds on a processor.
 constexpr int64_t kMostCubes = 4'000'000'000;
 
 std::string ScoreText(const RunRecord& run, double value) { return MetricText({run.held_out[0].name, 0}, value, 4); }
@@ -69,61 +69,36 @@ std::string Facts(const RunRecord& run) {
 }
 
 std::string Overview(const std::vector<RunRecord>& runs) {
-  std::vector<std::vector<TableCell>> rows;
   // Named in the header where it is one measure, else in each row.
   std::set<std::string> labels;
   for (const RunRecord& run : runs) {
     if (!run.held_out.empty()) labels.insert(ScoreLabel(run));
   }
-  const auto score = [&labels](const RunRecord& run, const std::optional<RunScore>& one) -> std::string {
-    if (!one) return "";
-    return StrCat(labels.size() > 1 ? ScoreLabel(run) + " " : "", ScoreText(run, one->value));
+  const bool one_measure = labels.size() == 1;
+  const auto score = [&](const RunRecord& run, const std::optional<RunScore>& one) {
+    return one ? (one_measure ? "" : ScoreLabel(run) + " ") + ScoreText(run, one->value) : "";
   };
-  for (const RunRecord& run : runs) {
-    const std::optional<RunScore> best = run.Best(), last = run.Last();
-    const std::optional<double> speed = run.TokensPerSecond();
-    rows.push_back({run.name, AttentionText(run), ProgressText(run),
-                    run.Parameters() ? CountText(*run.Parameters()) : "", score(run, best), score(run, last),
-                    run.step_seconds.empty() ? "" : FixedText(1000 * Median(run.step_seconds), 1),
-                    speed ? CountText(std::llround(*speed)) : ""});
-  }
-  return HtmlTable(
-      {"run", "attention", "steps", "parameters", "best held-out" + (labels.size() == 1 ? " " + *labels.begin() : ""),
-       "last", "ms a step", "tokens a second"},
-      rows, {.caption = "The runs"});
+  using R = const RunRecord&;
+  const auto count = [](const auto& value) { return CountText(std::llround(value)); };
+  const Columns<RunRecord> columns = {
+      {"", "run", &RunRecord::name},
+      {"", "attention", AttentionText},
+      {"", "steps", ProgressText},
+      {"", "parameters", [&](R run) { return ValueOf(run.Parameters(), CountText); }},
+      {"", "best held-out" + (one_measure ? " " + *labels.begin() : ""), [&](R run) { return score(run, run.Best()); }},
+      {"", "last", [&](R run) { return score(run, run.Last()); }},
+      {"", "ms a step",
+       [](R run) { return run.step_seconds.empty() ? "" : FixedText(1000 * Median(run.step_seconds), 1); }},
+      {"", "tokens a second", [&](R run) { return ValueOf(run.TokensPerSecond(), count); }}};
+  return HtmlTable(columns, runs, "The runs");
 }
 
 std::string MissingNotice(const std::vector<RunRecord>& runs) {
-  std::string items;
+  std::vector<std::string> items;
   for (const RunRecord& run : runs) {
-    for (const std::string& one : run.missing) {
-      items += StrCat("<li>", EscapeHtml(runs.size() > 1 ? StrCat(run.name, ": ", one) : one), "</li>\n");
-    }
+    for (const std::string& one : run.missing) items.push_back(runs.size() > 1 ? StrCat(run.name, ": ", one) : one);
   }
-  return items.empty() ? "" : StrCat("<div class=\"notice\" role=\"note\"><ul>\n", items, "</ul></div>\n");
-}
-
-std::string ModelSection(const RunRecord& run) {
-  const Json* model = run.run.Find("model");
-  if (model == nullptr || !run.config) return "";
-  try {
-    const ModelCost cost = CostOfModel(*run.config, *model, "run.json: model");
-    std::vector<std::vector<TableCell>> rows;
-    for (const PlaceCost& place : cost.places) {
-      rows.push_back({place.name, ToString(place.layer), CountText(place.n), CountText(place.m),
-                      CountText(place.cost.parameters), CountText(place.cost.multiplications)});
-    }
-    return StrCat(
-        FactList(
-            {{"model", cost.text, cost.implementation + " attention"},
-             {"parameters", CountText(cost.parameters), ""},
-             {"multiplications of an example", CountText(cost.forward_multiplications), "forward; " + cost.example}}),
-        HtmlTable({"place", "attention", "n", "m", "parameters of a layer", "multiplications of a layer"}, rows,
-                  {.caption = "One layer of each place, on one example of n queries and m memory positions, as the "
-                              "paper's pseudocode counts"}));
-  } catch (const Error& error) {
-    return StrCat("<p class=\"note\">", EscapeHtml(error.what()), "</p>\n");
-  }
+  return items.empty() ? "" : StrCat("<div class=\"notice\" role=\"note\">", Bullets(items), "</div>\n");
 }
 
 std::string ScoresTable(const RunRecord& run) {
@@ -132,84 +107,76 @@ std::string ScoresTable(const RunRecord& run) {
   const auto number = [](const Json* value) {
     return value != nullptr && value->is_number() ? FixedText(value->AsDouble(), 4) : std::string("undefined");
   };
-  std::vector<std::vector<TableCell>> rows;
+  TextTable table{{"task", "measure", "held-out", "best constant answer"}, {}};
   for (const auto& [name, task] : tasks->AsObject()) {
     if (!task.is_object()) continue;
     const Json* guess = task.Find("constant_guess");
     for (const auto& [key, value] : task.AsObject()) {
       if (key == "score" || value.is_object()) continue;
       const Json* constant = guess != nullptr && guess->is_object() ? guess->Find(key) : nullptr;
-      rows.push_back({name, key, number(&value), constant == nullptr ? "" : number(constant)});
+      table.rows.push_back({name, key, number(&value), constant == nullptr ? "" : number(constant)});
     }
   }
   const Json* step = run.scores.Find("step");
   const std::string at = step != nullptr && step->is_int() ? StrCat(", by the checkpoint of step ", step->AsInt()) : "";
-  return StrCat(
-      FactList({{"score", number(run.scores.Find("score")), "mean over the tasks"}}),
-      HtmlTable({"task", "measure", "held-out", "best constant answer"}, rows, {.caption = "Held-out rows" + at}));
+  return FactList({{"score", number(run.scores.Find("score")), "mean over the tasks"}}) +
+         HtmlTable(table, "Held-out rows" + at);
 }
 
 std::string SessionsTable(const RunRecord& run) {
-  if (run.sessions.empty()) return "";
-  std::vector<std::vector<TableCell>> rows;
-  for (size_t i = 0; i < run.sessions.size(); ++i) {
-    const RunSession& one = run.sessions[i];
-    rows.push_back({CountText(one.from_step), i == 0 && one.from_step == 0 ? "began" : "resumed",
-                    one.threads > 0 ? CountText(one.threads) : "", one.simd_target, one.platform.cpu_name,
-                    one.version});
-  }
-  std::string html = HtmlTable({"after step", "", "threads", "SIMD", "processor", "version"}, rows,
-                               {.caption = "Sessions: each is a process that trained"});
+  using S = const RunSession&;
+  const Columns<RunSession> columns = {
+      {"", "after step", [](S one) { return CountText(one.from_step); }},
+      {"", "session",
+       [&run](S one) { return std::string(&one == &run.sessions[0] && one.from_step == 0 ? "began" : "resumed"); }},
+      {"", "threads", [](S one) { return one.threads > 0 ? CountText(one.threads) : ""; }},
+      {"", "SIMD", &RunSession::simd_target},
+      {"", "processor", [](S one) { return one.platform.cpu_name; }},
+      {"", "version", &RunSession::version}};
+  std::string html = HtmlTable(columns, run.sessions, "Sessions: each is a process that trained");
   for (const RunEvent& event : run.Events()) {
     if (event.kind != RunEvent::Kind::kContinued) continue;
-    html += StrCat("<p>The run was of ", StepsText(event.step), ", and was continued from there.</p>\n");
+    html += Paragraph(StrCat("The run was of ", StepsText(event.step), ", and was continued from there."));
   }
   return html;
 }
 
 std::string Origins(const RunRecord& run) {
-  const auto text = [&run](const char* key) {
-    const Json* value = run.run.Find(key);
-    return value != nullptr && value->is_string() ? value->AsString() : std::string();
+  TextTable table{{"", ""}, {{"folder", run.folder}}};
+  const auto add = [&table](const char* name, const Json* from, const char* key) {
+    const Json* value = from != nullptr && from->is_object() ? from->Find(key) : nullptr;
+    if (value != nullptr && value->is_string()) table.rows.push_back({name, value->AsString()});
   };
-  std::vector<std::vector<TableCell>> rows = {{"folder", run.folder}};
-  if (!text("data").empty()) rows.push_back({"data", text("data")});
-  if (!text("data_fingerprint").empty()) rows.push_back({"its fingerprint", text("data_fingerprint")});
-  if (const Json* origin = run.run.Find("origin"); origin != nullptr && origin->is_object()) {
-    const Json* checkpoint = origin->Find("checkpoint");
-    if (checkpoint != nullptr && checkpoint->is_string()) rows.push_back({"began with", checkpoint->AsString()});
-  }
+  add("data", &run.run, "data");
+  add("its fingerprint", &run.run, "data_fingerprint");
+  add("began with", run.run.Find("origin"), "checkpoint");
   if (run.held_out_examples > 0) {
-    rows.push_back(
+    table.rows.push_back(
         {"held out", StrCat(CountText(run.held_out_examples), " examples",
                             run.held_out_tokens > 0 ? StrCat(", ", CountText(run.held_out_tokens), " tokens") : "")});
   }
-  return HtmlTable({"", ""}, rows);
+  return HtmlTable(table);
 }
 
 std::string SamplesHtml(const RunInside& inside) {
-  std::string html;
-  std::string title;
+  std::string html, title;
   for (const Sample& sample : inside.samples) {
-    if (sample.title != title) html += StrCat("<h3>", EscapeHtml(sample.title), "</h3>\n");
+    if (sample.title != title) html += Subheading(sample.title);
     title = sample.title;
     html += SampleHtml(sample);
   }
-  if (!inside.samples.empty()) {
-    html += StrCat("<p class=\"note\">Computed in ", Name(inside.precision), ", as the run was trained.</p>\n");
-  }
-  if (!inside.problem.empty()) html += StrCat("<p class=\"note\">", EscapeHtml(inside.problem), "</p>\n");
-  return html;
+  if (!html.empty()) html += Note(StrCat("Computed in ", Name(inside.precision), ", as the run was trained."));
+  return html + Note(inside.problem);
 }
 
-// Of each run under its name, where there are several.
+// A part of each run, under its name if there are several.
 template <typename Part>
 std::string ForEach(const std::vector<RunRecord>& runs, Part part) {
   std::string html;
   for (size_t i = 0; i < runs.size(); ++i) {
     const std::string one = part(i);
     if (one.empty()) continue;
-    html += runs.size() > 1 ? StrCat("<h3>", EscapeHtml(runs[i].name), "</h3>\n", one) : one;
+    html += runs.size() > 1 ? Subheading(runs[i].name) + one : one;
   }
   return html;
 }
@@ -222,30 +189,25 @@ bool MixesHeads(const TrainingConfig& config) {
   });
 }
 
-// Where those of each run are, for a page has room for those of one.
+// The commands that show them, for a page has room for those of one run.
 std::string WhereProjectionsAre(const std::vector<RunRecord>& runs) {
-  std::string items;
+  std::vector<std::string> commands;
   for (const RunRecord& run : runs) {
-    if (!run.config || !MixesHeads(*run.config)) continue;
-    items += StrCat("<li><code>crosstalk report ", EscapeHtml(ShellQuoted(run.folder)), "</code></li>\n");
+    if (run.config && MixesHeads(*run.config)) commands.push_back("crosstalk report " + ShellQuoted(run.folder));
   }
-  if (items.empty()) return "";
-  return StrCat(
-      "<p>P_l, P_w and P_l·P_w of every layer are on the page of a run alone, which is report.html in its "
-      "folder:</p>\n<ul class=\"long\">\n",
-      items, "</ul>\n");
+  if (commands.empty()) return "";
+  return Paragraph(
+             "P_l, P_w and P_l·P_w of every layer are on the page of a run alone, which is report.html in its "
+             "folder:") +
+         Bullets(commands);
 }
 
-// The run whose heads the page says something of; null where there is none.
+// The run whose heads the page describes; null if none.
 const RunInside* WithMixing(const std::vector<RunInside>& insides) {
   for (const RunInside& inside : insides) {
     if (!inside.mixing.empty()) return &inside;
   }
   return nullptr;
-}
-
-void AddSection(Page& page, const std::string& heading, const std::string& html) {
-  if (!html.empty()) page.AddSection(heading, html);
 }
 
 }  // namespace
@@ -295,7 +257,7 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
       inside.mixing = WhatMixingDoes(mixing, *trained->model, trained->tokenizer,
                                      held_out == nullptr ? "" : HeldOutText(*held_out, 0));
     } catch (const Error& error) {
-      inside.projections = StrCat("<p class=\"note\">Not shown: ", EscapeHtml(error.what()), "</p>\n");
+      inside.projections = Note(StrCat("Not shown: ", error.what()));
     }
   }
   return inside;
@@ -312,20 +274,20 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunIns
   const std::string missing = MissingNotice(runs);
   const RunInside* const mixed = WithMixing(insides);
   const std::string mixing = mixed == nullptr ? "" : mixed->mixing;
-  if (!mixing.empty()) page.AddSection("What mixing does", missing + mixing);
+  page.AddSection("What mixing does", mixing.empty() ? "" : missing + mixing);
   page.AddSection(one ? "In short" : "Overview",
                   (mixing.empty() ? missing : "") + (one ? Facts(runs[0]) : Overview(runs)));
-  AddSection(page, "Settings", SettingsSection(runs));
-  AddSection(page, "Curves", RunCharts(runs));
-  AddSection(page, "Scores", ForEach(runs, [&](size_t i) { return ScoresTable(runs[i]); }));
-  if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));
-  AddSection(page, "Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
-  AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(insides.at(i)); }));
-  AddSection(page, "Head projections",
-             one || mixed != nullptr ? ForEach(runs, [&](size_t i) { return insides.at(i).projections; })
-                                     : WhereProjectionsAre(runs));
-  AddSection(page, "How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
-  AddSection(page, "Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
+  page.AddSection("Settings", SettingsSection(runs));
+  page.AddSection("Curves", RunCharts(runs));
+  page.AddSection("Scores", ForEach(runs, [&](size_t i) { return ScoresTable(runs[i]); }));
+  if (!one) page.AddSection("Differences", ConfigurationDifferences(runs));
+  page.AddSection("Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
+  page.AddSection("Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(insides.at(i)); }));
+  page.AddSection("Head projections", one || mixed != nullptr
+                                          ? ForEach(runs, [&](size_t i) { return insides.at(i).projections; })
+                                          : WhereProjectionsAre(runs));
+  page.AddSection("How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
+  page.AddSection("Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
   return page.Html();
 }
 

@@ -7,12 +7,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/training/config.h"
-#include "crosstalk/nn/attention/config.h"
-#include "crosstalk/runtime/dtype.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
-#include "tools/page/chart.h"
 #include "tools/page/run_record.h"
 #include "tools/page/samples.h"
 
@@ -52,53 +47,24 @@ inline constexpr int64_t kReportSamples = 3;
 inline constexpr size_t kMostRuns = 40;
 inline constexpr char kReportName[] = "report.html";
 
-// The curves of runs as charts, one run or several on each other.
-
-// How a measure's chart shows it: its unit, its scale.
-LineChartOptions ChartOptionsFor(const std::string& measure, const std::string& title);
+// The sections of the page, as HTML; empty if they have nothing to show.
 
 // ln(PPL) and every other held-out measure, with the training's where it has it; loss, learning rate, gradient norm and
-// tokens per second. Empty where there is no line of any.
+// tokens per second: one run, or several on each other.
 std::string RunCharts(const std::vector<RunRecord>& runs);
-
-// Several settings, each trained with several seeds, as tables.
 
 // Runs that differ in their seed alone are one setting: its last held-out scores as mean and standard deviation, and
 // the differences between settings over the seeds that both have. Only runs that took all of their steps count. Empty
 // unless some setting has two of them.
 std::string SettingsSection(const std::vector<RunRecord>& runs);
 
-// Runs' configurations as tables, by the rows of TrainingFields().
-
-// The fields that differ from their defaults, then all of them. Empty where they are not known.
+// The configuration by the rows of TrainingFields(): of one run what differs from its defaults, then all; of several
+// those in which they differ, or a sentence, and those in which they do not.
 std::string ConfigurationTable(const RunRecord& run);
-
-// The fields in which runs differ, a column each; a sentence where they do in none.
 std::string ConfigurationDifferences(const std::vector<RunRecord>& runs);
-// Those in which they do not.
 std::string SharedConfiguration(const std::vector<RunRecord>& runs);
 
 // What the model of a run is and costs, from its run.json alone: it is built and applied to one example on shapes.
-
-// One layer of a place of attention, on one example of n queries and m memory positions.
-struct PlaceCost {
-  std::string name;
-  AttentionConfig layer;
-  int64_t n = 0, m = 0;
-  AttentionCost cost;
-};
-
-struct ModelCost {
-  std::string text;            // "T5, 2 + 2 layers"
-  std::string implementation;  // of attention
-  std::string example;         // "128 inputs and 29 targets"
-  int64_t parameters = 0;
-  int64_t forward_multiplications = 0;  // of one example
-  std::vector<PlaceCost> places;
-};
-
-// `model`: the member of run.json. Error(kData) with `source` for one that is no model's, Error(kResource) for counts
-// that no machine holds.
-ModelCost CostOfModel(const TrainingConfig& config, const Json& model, const std::string& source);
+std::string ModelSection(const RunRecord& run);
 
 }  // namespace crosstalk

@@ -23,7 +23,7 @@ constexpr uint64_t kMostMetricsBytes = uint64_t{2} << 30;
 constexpr size_t kMostMeasures = 100;
 constexpr int64_t kMostSteps = int64_t{1} << 53;  // a double counts to there
 constexpr double kMostTokensPerSecond = 1e15;
-// Of a line of metrics.jsonl what is no measure, or is one of the cost.
+// Members of a line of metrics.jsonl that are no measure, or measure the cost.
 constexpr std::string_view kNoTrainingMeasure[] = {"event", "step", "target_tokens", "tokens", "seconds"};
 constexpr std::string_view kNoHeldOutMeasure[] = {"event",  "step",     "loss_lower_bound", "constant_guess",
                                                   "tokens", "examples", "seconds"};

@@ -52,7 +52,7 @@ struct RunRecord {
 
   const Series* Training(std::string_view metric) const;
   std::vector<RunEvent> Events() const;
-  // Of the first held-out measure; none without an evaluation.
+  // Scores on the first held-out measure; none without an evaluation.
   std::optional<RunScore> Best() const;
   std::optional<RunScore> Last() const;
   // The median over the steps of which there are finite ones.
@@ -65,7 +65,7 @@ struct RunRecord {
 RunRecord ReadRun(const std::string& folder);
 
 // The runs that a path of a command line means: itself, or of a folder of runs (of seeds, of a comparison) those in it.
-// Error(kData) where there is none.
+// Error(kData) if there is none.
 std::vector<RunRecord> ReadRuns(const std::vector<std::string>& paths);
 
 // "ln(PPL)", "sst-2 accuracy": how a measure is called.

@@ -14,6 +14,7 @@
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/output.h"
+#include "tools/page/figure.h"
 #include "tools/page/page.h"
 #include "tools/page/run_page.h"
 #include "tools/page/seeds.h"
@@ -34,31 +35,41 @@ void CheckLayers(const Json& model, const std::string& source) {
 
 }  // namespace
 
-ModelCost CostOfModel(const TrainingConfig& config, const Json& model_json, const std::string& source) {
-  CheckLayers(model_json, source);
-  int64_t multiplications = 0;
-  const ContextScope shapes_only(&OpContext::shapes_only, true);
-  const ContextScope counted(&OpContext::multiplications, &multiplications);
-  const std::unique_ptr<Model> model = MakeModel(ReadModelConfig(model_json, source), config.optimization.seed);
-  const ObjectiveType& objective = ObjectiveOf(config);
-  const Batch example = objective.empty_batch(config.objective, model->config().tokens, 1);
-  ModelCost cost;
-  cost.text = model->Describe();
-  cost.implementation = AttentionImplementationText(*model);
-  cost.example = objective.describe(config.objective);
-  cost.parameters = model->NumParameters();
-  model->Loss(example, {}, {});
-  cost.forward_multiplications = CheckedMultiplications(multiplications);
-  // The last dimension of both is a row's length; of multiple choice, that of one choice.
-  const int64_t inputs = example.Get("inputs").size(-1);
-  const int64_t targets = example.Has("targets") ? example.Get("targets").size(-1) : inputs;
-  for (const AttentionPlace& place : model->AttentionPlaces()) {
-    const bool crosses = place.name.starts_with("encoder-decoder");
-    const bool decodes = crosses || place.name.starts_with("decoder");
-    const int64_t n = decodes ? targets : inputs, m = decodes && !crosses ? targets : inputs;
-    cost.places.push_back({place.name, place.config, n, m, CostOf(place.config, n, m)});
+std::string ModelSection(const RunRecord& run) {
+  const Json* json = run.run.Find("model");
+  if (json == nullptr || !run.config) return "";
+  try {
+    const std::string source = "run.json: model";
+    CheckLayers(*json, source);
+    int64_t multiplications = 0;
+    const ContextScope shapes_only(&OpContext::shapes_only, true);
+    const ContextScope counted(&OpContext::multiplications, &multiplications);
+    const std::unique_ptr<Model> model = MakeModel(ReadModelConfig(*json, source), run.config->optimization.seed);
+    const ObjectiveType& objective = ObjectiveOf(*run.config);
+    const Batch example = objective.empty_batch(run.config->objective, model->config().tokens, 1);
+    model->Loss(example, {}, {});
+    // The last dimension of both is a row's length; of multiple choice, that of one choice.
+    const int64_t inputs = example.Get("inputs").size(-1);
+    const int64_t targets = example.Has("targets") ? example.Get("targets").size(-1) : inputs;
+    TextTable table{{"place", "attention", "n", "m", "parameters of a layer", "multiplications of a layer"}, {}};
+    for (const AttentionPlace& place : model->AttentionPlaces()) {
+      const bool crosses = place.name.starts_with("encoder-decoder");
+      const bool decodes = crosses || place.name.starts_with("decoder");
+      const int64_t n = decodes ? targets : inputs, m = decodes && !crosses ? targets : inputs;
+      const AttentionCost cost = CostOf(place.config, n, m);
+      table.rows.push_back({place.name, ToString(place.config), CountText(n), CountText(m), CountText(cost.parameters),
+                            CountText(cost.multiplications)});
+    }
+    return FactList({{"model", model->Describe(), AttentionImplementationText(*model) + " attention"},
+                     {"parameters", CountText(model->NumParameters()), ""},
+                     {"multiplications of an example", CountText(CheckedMultiplications(multiplications)),
+                      "forward; " + objective.describe(run.config->objective)}}) +
+           HtmlTable(table,
+                     "One layer of each place, on one example of n queries and m memory positions, as the paper's "
+                     "pseudocode counts");
+  } catch (const Error& error) {
+    return Note(error.what());
   }
-  return cost;
 }
 
 namespace {
@@ -98,67 +109,72 @@ bool Differs(const std::vector<RunRecord>& runs, const Field<TrainingConfig>& fi
 std::string ConfigurationTable(const RunRecord& run) {
   if (!run.config) return "";
   const std::optional<TrainingConfig> defaults = DefaultsFor(*run.config);
-  std::vector<std::vector<TableCell>> changed, all;
+  TextTable changed{{"field", "value", "default"}, {}}, all{{"field", "value", "group"}, {}};
   std::string group;
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (!field.group.empty()) group = field.group;
     const Json value = field.get(*run.config);
-    all.push_back({field.key, ValueText(value), group});
+    all.rows.push_back({field.key, ValueText(value), group});
     if (!defaults || value == field.get(*defaults)) continue;
-    changed.push_back({field.key, ValueText(value), ValueText(field.get(*defaults))});
+    changed.rows.push_back({field.key, ValueText(value), ValueText(field.get(*defaults))});
   }
-  std::string html;
-  if (!changed.empty()) {
-    html = HtmlTable({"field", "value", "default"}, changed, {.caption = "What is set otherwise than by default"});
-  }
-  return StrCat(html, "<details", html.empty() ? " open" : "", "><summary>The whole resolved configuration</summary>\n",
-                HtmlTable({"field", "value", "group"}, all, {.caption = "Resolved configuration"}), "</details>\n");
+  return HtmlTable(changed, "What is set otherwise than by default") +
+         Details("The whole resolved configuration", HtmlTable(all, "Resolved configuration"),
+                 changed.rows.empty() ? Unfolded::kYes : Unfolded::kNo);
 }
 
 std::string ConfigurationDifferences(const std::vector<RunRecord>& runs) {
-  std::vector<std::string> header = {"field"};
-  for (const RunRecord& run : runs) header.push_back(run.name);
-  std::vector<std::vector<TableCell>> rows;
+  TextTable table{{"field"}, {}};
+  for (const RunRecord& run : runs) table.header.push_back(run.name);
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (!Differs(runs, field)) continue;
-    std::vector<TableCell> row = {field.key};
+    std::vector<std::string>& row = table.rows.emplace_back(1, field.key);
     for (const RunRecord& run : runs) row.push_back(run.config ? ValueText(field.get(*run.config)) : "");
-    rows.push_back(std::move(row));
   }
-  if (rows.empty()) return "<p>The runs have the same configuration.</p>\n";
-  return HtmlTable(header, rows, {.caption = "Fields in which the runs differ"});
+  if (table.rows.empty()) return Paragraph("The runs have the same configuration.");
+  return HtmlTable(table, "Fields in which the runs differ");
 }
 
 std::string SharedConfiguration(const std::vector<RunRecord>& runs) {
   const auto known =
       std::find_if(runs.begin(), runs.end(), [](const RunRecord& run) { return run.config.has_value(); });
   if (known == runs.end()) return "";
-  std::vector<std::vector<TableCell>> rows;
+  TextTable table{{"field", "value"}, {}};
   for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (!Differs(runs, field)) rows.push_back({field.key, ValueText(field.get(*known->config))});
+    if (!Differs(runs, field)) table.rows.push_back({field.key, ValueText(field.get(*known->config))});
   }
-  return StrCat("<details><summary>Fields in which the runs do not differ</summary>\n",
-                HtmlTable({"field", "value"}, rows, {.caption = "The same in all runs"}), "</details>\n");
+  return Details("Fields in which the runs do not differ", HtmlTable(table, "The same in all runs"));
 }
 
 namespace {
 
-// Of all charts of a page together, so that it stays below 5 MB.
+// All charts of a page together have so many, so that it stays below 5 MB.
 constexpr size_t kMostPoints = 24'000, kMostPointsOfChart = 1800, kFewestPointsOfChart = 200;
 // Curves that are looked at closer: those with so many points in their second half.
 constexpr size_t kFewestCloser = 8;
 
-const Series* Find(const std::vector<Series>& series, const std::string& name) {
-  for (const Series& one : series) {
-    if (one.name == name) return &one;
+// How a measure's chart shows it: its unit, its scale.
+LineChart ChartOf(const std::string& measure, const std::string& title) {
+  LineChart chart = {.title = title};
+  if (measure == "ln_ppl" || measure == "loss" || measure == "task_loss") chart.y_label = "nats";
+  if (DisplayOf({measure, 0}).is_share) {
+    chart.factor = 100;
+    chart.unit = " %";
   }
-  return nullptr;
+  if (measure == "gradient_norm") chart.y_scale = AxisScale::kLogIfWide;
+  chart.y_from_zero = measure == "learning_rate" || measure == "tokens_per_second";
+  return chart;
 }
 
-void AddNames(const std::vector<Series>& series, std::vector<std::string>& names) {
-  for (const Series& one : series) {
-    if (std::find(names.begin(), names.end(), one.name) == names.end()) names.push_back(one.name);
-  }
+std::string ChartsHtml(const std::vector<LineChart>& charts) {
+  std::string html;
+  for (const LineChart& chart : charts) html += Figure(chart).Html();
+  return html.empty() ? "" : "<div class=\"charts\">\n" + html + "</div>\n";
+}
+
+const Series* Find(const std::vector<Series>& series, const std::string& name) {
+  const auto found = std::find_if(series.begin(), series.end(), [&](const Series& one) { return one.name == name; });
+  return found == series.end() ? nullptr : &*found;
 }
 
 Series Named(Series series, const std::string& name) {
@@ -166,28 +182,12 @@ Series Named(Series series, const std::string& name) {
   return series;
 }
 
-struct PlannedChart {
-  LineChartOptions options;
-  std::vector<Series> series;
-};
-
-std::vector<ChartMark> Marks(const RunRecord& run) {
-  std::vector<ChartMark> marks;
-  for (const RunEvent& event : run.Events()) {
-    marks.push_back(
-        {event.kind == RunEvent::Kind::kResumed ? "resumed" : "continued", static_cast<double>(event.step)});
-  }
-  return marks;
-}
-
 // What a held-out measure is compared with. Runs of several data have several: then none is drawn.
 std::vector<ReferenceLine> References(const std::vector<RunRecord>& runs, const std::string& measure) {
   std::vector<ReferenceLine> lines;
   const auto add = [&lines](const char* label, double y) {
-    for (const ReferenceLine& line : lines) {
-      if (line.label == label && line.y == y) return;
-    }
-    lines.push_back({label, y});
+    const auto same = [&](const ReferenceLine& line) { return line.label == label && line.y == y; };
+    if (std::none_of(lines.begin(), lines.end(), same)) lines.push_back({label, y});
   };
   for (const RunRecord& run : runs) {
     if (measure == "ln_ppl" && run.loss_lower_bound) add("entropy bound", *run.loss_lower_bound);
@@ -198,99 +198,86 @@ std::vector<ReferenceLine> References(const std::vector<RunRecord>& runs, const 
   return lines.size() > 1 ? std::vector<ReferenceLine>() : lines;
 }
 
-// The second half of the steps, where the first ones' fall does not decide the scale.
-std::optional<PlannedChart> Closer(const PlannedChart& chart) {
-  PlannedChart closer = chart;
-  closer.options.title += ", second half";
-  closer.options.references.clear();
-  closer.options.width = ChartWidth::kColumn;
+// The second half of the steps, where the first ones' fall does not decide the scale; without series where it has few.
+LineChart Closer(LineChart chart) {
+  chart.title += ", second half";
+  chart.references.clear();
   double last = 0;
   for (const Series& one : chart.series) {
     if (!one.x.empty()) last = std::max(last, one.x.back());
   }
   size_t most = 0;
-  for (Series& one : closer.series) {
+  for (Series& one : chart.series) {
     const auto from = std::lower_bound(one.x.begin(), one.x.end(), last / 2) - one.x.begin();
     one.x.erase(one.x.begin(), one.x.begin() + from);
     one.y.erase(one.y.begin(), one.y.begin() + from);
     most = std::max(most, one.x.size());
   }
-  return most < kFewestCloser ? std::nullopt : std::optional<PlannedChart>(std::move(closer));
+  if (most < kFewestCloser) chart.series.clear();
+  return chart;
 }
 
-std::vector<PlannedChart> ChartsOfOne(const RunRecord& run) {
-  std::vector<PlannedChart> charts;
-  std::vector<std::string> shown;
+std::vector<LineChart> ChartsOfOne(const RunRecord& run) {
+  std::vector<LineChart> charts;
   for (const Series& measure : run.held_out) {
-    PlannedChart chart{ChartOptionsFor(measure.name, MeasureLabel(measure.name)), {}};
-    chart.options.references = References({run}, measure.name);
+    LineChart& chart = charts.emplace_back(ChartOf(measure.name, MeasureLabel(measure.name)));
+    chart.references = References({run}, measure.name);
     if (const Series* training = run.Training(measure.name)) chart.series.push_back(Named(*training, "training"));
     chart.series.push_back(Named(measure, "held-out"));
-    charts.push_back(std::move(chart));
-    shown.push_back(measure.name);
   }
   for (const Series& measure : run.training) {
-    if (std::find(shown.begin(), shown.end(), measure.name) != shown.end()) continue;
-    const std::string label = MeasureLabel(measure.name);
-    charts.push_back({ChartOptionsFor(measure.name, label), {Named(measure, "training")}});
+    if (Find(run.held_out, measure.name) != nullptr) continue;
+    charts.push_back(ChartOf(measure.name, MeasureLabel(measure.name)));
+    charts.back().series = {Named(measure, "training")};
   }
-  for (PlannedChart& chart : charts) chart.options.marks = Marks(run);
+  for (LineChart& chart : charts) {
+    for (const RunEvent& event : run.Events()) {
+      chart.marks.push_back(
+          {event.kind == RunEvent::Kind::kResumed ? "resumed" : "continued", static_cast<double>(event.step)});
+    }
+  }
   return charts;
 }
 
-std::vector<PlannedChart> ChartsOfSeveral(const std::vector<RunRecord>& runs) {
-  std::vector<PlannedChart> charts;
-  std::vector<std::string> held_out, training;
-  for (const RunRecord& run : runs) AddNames(run.held_out, held_out);
-  for (const RunRecord& run : runs) AddNames(run.training, training);
-  const auto add = [&](const std::string& measure, const std::string& title, bool of_training) {
-    PlannedChart chart{ChartOptionsFor(measure, title), {}};
-    if (!of_training) chart.options.references = References(runs, measure);
+std::vector<LineChart> ChartsOfSeveral(const std::vector<RunRecord>& runs) {
+  std::vector<LineChart> charts;
+  std::vector<std::string> held_out;
+  for (const auto measures : {&RunRecord::held_out, &RunRecord::training}) {
+    const bool of_training = measures == &RunRecord::training;
+    std::vector<std::string> names;
     for (const RunRecord& run : runs) {
-      const Series* found = Find(of_training ? run.training : run.held_out, measure);
-      // One of no points keeps its colour for the run in every chart.
-      chart.series.push_back(found == nullptr ? Series{run.name, {}, {}} : Named(*found, run.name));
+      for (const Series& one : run.*measures) {
+        if (std::find(names.begin(), names.end(), one.name) == names.end()) names.push_back(one.name);
+      }
     }
-    charts.push_back(std::move(chart));
-  };
-  for (const std::string& measure : held_out) add(measure, "held-out " + MeasureLabel(measure), false);
-  for (const std::string& measure : training) {
-    const bool both = std::find(held_out.begin(), held_out.end(), measure) != held_out.end();
-    add(measure, (both ? "training " : "") + MeasureLabel(measure), true);
+    for (const std::string& name : names) {
+      const bool both = of_training && std::find(held_out.begin(), held_out.end(), name) != held_out.end();
+      LineChart& chart = charts.emplace_back(
+          ChartOf(name, (of_training ? both ? "training " : "" : "held-out ") + MeasureLabel(name)));
+      if (!of_training) chart.references = References(runs, name);
+      for (const RunRecord& run : runs) {
+        const Series* found = Find(run.*measures, name);
+        // One without points keeps its colour for the run in every chart.
+        chart.series.push_back(found == nullptr ? Series{run.name, {}, {}} : Named(*found, run.name));
+      }
+    }
+    if (!of_training) held_out = names;
   }
   return charts;
 }
 
 }  // namespace
 
-LineChartOptions ChartOptionsFor(const std::string& measure, const std::string& title) {
-  LineChartOptions options;
-  options.title = title;
-  if (measure == "ln_ppl" || measure == "loss" || measure == "task_loss") options.y_label = "nats";
-  if (DisplayOf({measure, 0}).is_share) {
-    options.factor = 100;
-    options.unit = " %";
-  }
-  if (measure == "gradient_norm") options.y_scale = AxisScale::kLogIfWide;
-  options.y_from_zero = measure == "learning_rate" || measure == "tokens_per_second";
-  return options;
-}
-
 std::string RunCharts(const std::vector<RunRecord>& runs) {
-  std::vector<PlannedChart> charts = runs.size() == 1 ? ChartsOfOne(runs[0]) : ChartsOfSeveral(runs);
+  std::vector<LineChart> charts = runs.size() == 1 ? ChartsOfOne(runs[0]) : ChartsOfSeveral(runs);
   if (charts.empty()) return "";
-  charts[0].options.width = ChartWidth::kWide;
-  if (std::optional<PlannedChart> closer = Closer(charts[0])) {
-    charts[0].options.width = ChartWidth::kColumn;
-    charts.insert(charts.begin() + 1, *std::move(closer));
+  const LineChart closer = Closer(charts[0]);
+  charts[0].wide = closer.series.empty();
+  if (!charts[0].wide) charts.insert(charts.begin() + 1, closer);
+  for (LineChart& chart : charts) {
+    chart.most_points = std::clamp(kMostPoints / charts.size(), kFewestPointsOfChart, kMostPointsOfChart);
   }
-  const size_t most = std::clamp(kMostPoints / charts.size(), kFewestPointsOfChart, kMostPointsOfChart);
-  std::string html;
-  for (PlannedChart& chart : charts) {
-    chart.options.most_points = most;
-    html += LineChart(chart.options, chart.series);
-  }
-  return html.empty() ? "" : "<div class=\"charts\">\n" + html + "</div>\n";
+  return ChartsHtml(charts);
 }
 
 namespace {
@@ -357,40 +344,36 @@ SeedGroup GroupOfSetting(const std::string& name, const RunsOfSetting& setting) 
 
 std::string MeansTable(const std::vector<SeedGroup>& groups, const std::vector<RunsOfSetting>& settings) {
   const std::vector<std::string> measures = MeasuresOf(groups);
-  std::vector<std::string> header = {"setting", "seeds"};
-  for (const std::string& measure : measures) header.push_back("held-out " + MeasureLabel(measure));
-  std::vector<std::vector<TableCell>> rows;
+  TextTable table{{"setting", "seeds"}, {}};
+  for (const std::string& measure : measures) table.header.push_back("held-out " + MeasureLabel(measure));
   for (size_t i = 0; i < groups.size(); ++i) {
     std::set<uint64_t> seeds;
     for (const RunRecord* run : settings[i]) seeds.insert(run->config->optimization.seed);
     std::vector<std::string> texts;
     for (const uint64_t seed : seeds) texts.push_back(StrCat(seed));
-    std::vector<TableCell>& row = rows.emplace_back();
+    std::vector<std::string>& row = table.rows.emplace_back();
     row = {groups[i].name, Join(texts, ", ")};
     for (const std::string& measure : measures) row.push_back(MeanText(measure, groups[i].ValuesOf(measure)));
   }
-  return HtmlTable(header, rows,
-                   {.caption = "Runs that differ in their seed alone: the last score, mean ± standard deviation"});
+  return HtmlTable(table, "Runs that differ in their seed alone: the last score, mean ± standard deviation");
 }
 
 // Each measure of the settings that have several runs, over them.
-std::string CurvesOfSettings(const std::vector<SeedGroup>& groups, const std::vector<RunsOfSetting>& settings) {
-  std::string html;
+std::vector<LineChart> ChartsOfSettings(const std::vector<SeedGroup>& groups,
+                                        const std::vector<RunsOfSetting>& settings) {
+  std::vector<LineChart> charts;
   for (const std::string& measure : MeasuresOf(groups)) {
-    std::vector<Series> curves;
+    LineChart& chart = charts.emplace_back(
+        ChartOf(measure, StrCat("held-out ", MeasureLabel(measure), ", mean and range over seeds")));
     for (size_t i = 0; i < groups.size(); ++i) {
       std::vector<Series> runs;
       for (const RunRecord* run : settings[i]) {
-        for (const Series& series : run->held_out) {
-          if (series.name == measure) runs.push_back(series);
-        }
+        if (const Series* found = Find(run->held_out, measure)) runs.push_back(*found);
       }
-      if (runs.size() > 1) curves.push_back(MeanAndRange(groups[i].name, runs));
+      if (runs.size() > 1) chart.series.push_back(MeanAndRange(groups[i].name, runs));
     }
-    const std::string title = StrCat("held-out ", MeasureLabel(measure), ", mean and range over seeds");
-    html += LineChart(ChartOptionsFor(measure, title), curves);
   }
-  return html.empty() ? "" : "<div class=\"charts\">\n" + html + "</div>\n";
+  return charts;
 }
 
 }  // namespace
@@ -402,11 +385,9 @@ std::string SettingsSection(const std::vector<RunRecord>& runs) {
   const std::vector<std::string> names = NamesOfSettings(settings);
   std::vector<SeedGroup> groups;
   for (size_t i = 0; i < settings.size(); ++i) groups.push_back(GroupOfSetting(names[i], settings[i]));
-  std::string html = MeansTable(groups, settings) + CurvesOfSettings(groups, settings);
-  const TextTable differences = DifferencesTable(groups);
-  if (differences.rows.empty()) return html;
-  return StrCat(html, HtmlTable(differences, {.caption = "Differences over the same seeds"}), "<p>",
-                EscapeHtml(DifferencesNote()), "</p>\n");
+  const std::string differences = HtmlTable(DifferencesTable(groups), "Differences over the same seeds");
+  return MeansTable(groups, settings) + ChartsHtml(ChartsOfSettings(groups, settings)) + differences +
+         (differences.empty() ? "" : Paragraph(DifferencesNote()));
 }
 
 }  // namespace crosstalk

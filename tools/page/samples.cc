@@ -15,7 +15,7 @@
 namespace crosstalk {
 namespace {
 
-// Of a piece of held-out text, and of what a model goes on with.
+// A piece of held-out text has so many, and what a model goes on with.
 constexpr int64_t kTextBytes = 400, kPromptBytes = 160;
 constexpr int64_t kMostTokens = 120;
 
@@ -97,12 +97,11 @@ std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
       const auto spaces = [](const std::string& piece) {
         return std::min(piece.find_first_not_of(" \n"), piece.size());
       };
+      add(SamplePart::Kind::kGiven, there.substr(0, spaces(there)));
       if (best == targets[next]) {
-        add(SamplePart::Kind::kGiven, there.substr(0, spaces(there)));
         add(SamplePart::Kind::kRight, there.substr(spaces(there)));
         continue;
       }
-      add(SamplePart::Kind::kGiven, there.substr(0, spaces(there)));
       const std::string shown = filled.substr(spaces(filled));
       add(SamplePart::Kind::kWrong, shown.empty() ? tokenizer.TokenText(best) : shown);
       add(SamplePart::Kind::kInstead, there.substr(spaces(there)));
@@ -150,26 +149,16 @@ std::vector<Sample> MakeSamples(const SampledModel& sampled, int64_t count) {
 }
 
 std::string SampleHtml(const Sample& sample) {
+  // In the order of SamplePart::Kind.
+  constexpr std::pair<const char*, const char*> kMarks[] = {{"", ""},
+                                                            {"<mark>", "</mark>"},
+                                                            {"<mark class=\"right\">", "</mark>"},
+                                                            {"<mark class=\"wrong\">", "</mark>"},
+                                                            {" (<s>", "</s>)"}};
   std::string html = "<p class=\"text\">";
   for (const SamplePart& part : sample.parts) {
-    const std::string text = EscapeHtml(part.text);
-    switch (part.kind) {
-      case SamplePart::Kind::kGiven:
-        html += text;
-        break;
-      case SamplePart::Kind::kWritten:
-        html += StrCat("<mark>", text, "</mark>");
-        break;
-      case SamplePart::Kind::kRight:
-        html += StrCat("<mark class=\"right\">", text, "</mark>");
-        break;
-      case SamplePart::Kind::kWrong:
-        html += StrCat("<mark class=\"wrong\">", text, "</mark>");
-        break;
-      case SamplePart::Kind::kInstead:
-        html += StrCat(" (<s>", text, "</s>)");
-        break;
-    }
+    const auto& [begin, end] = kMarks[static_cast<size_t>(part.kind)];
+    html += StrCat(begin, EscapeHtml(part.text), end);
   }
   return html + "</p>\n";
 }

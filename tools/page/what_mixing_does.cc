@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/output.h"
-#include "tools/page/heat_map.h"
+#include "tools/page/figure.h"
 #include "tools/page/mixing.h"
 #include "tools/page/page.h"
 
@@ -35,7 +35,7 @@ std::string Beginning(const Tokenizer& tokenizer, std::string text) {
 
 // values[n, m] of a head. To a softmax only differences between a query's logits count: `centred` takes off each row's
 // mean. What is masked in `logits` is 0.
-std::vector<float> MapOf(const Tensor& tensor, int64_t head, const Tensor& logits, bool centred) {
+std::vector<float> ShownOf(const Tensor& tensor, int64_t head, const Tensor& logits, bool centred) {
   std::vector<float> values = tensor.Select(0, head).To(DType::kFloat32).Contiguous().ToVector<float>();
   // A mask hides a pair from all heads.
   const std::vector<float> mask = logits.Select(0, 0).To(DType::kFloat32).Contiguous().ToVector<float>();
@@ -54,46 +54,44 @@ std::vector<float> MapOf(const Tensor& tensor, int64_t head, const Tensor& logit
   return values;
 }
 
-std::string Figure(const std::string& title, const LayerMap& map, const AttentionMaps& maps, const std::string& name,
-                   int64_t head) {
-  const Tensor* const tensor = map.Find(name);
-  if (tensor == nullptr || head >= tensor->size(0)) return "";
-  const bool logits = name == "J" || name == "L";
-  HeatMapOptions options;
-  options.title = title;
-  options.row_labels = maps.tokens[map.queries].texts;
-  options.column_labels = maps.tokens[map.memory].texts;
-  options.diverging = name != "W";
-  options.cell_pixels = kSentenceMapPixels / static_cast<double>(std::max(tensor->size(1), tensor->size(2)));
-  options.most_exact = 0;
-  return HeatMap(options, tensor->size(1), tensor->size(2), MapOf(*tensor, head, *map.Find("L"), logits));
-}
-
-// J of the head and of the one it hears most, L, W and U.
+// J of the head and of the one it hears most, L, W and U; with P_w alone W of both, and U.
 std::string Maps(const MixedHead& mixed, const std::string& layer, const AttentionMaps& maps) {
   const auto map = std::find_if(maps.layers.begin(), maps.layers.end(),
                                 [&](const LayerMap& one) { return one.module == layer && one.Find("L") != nullptr; });
   if (map == maps.layers.end()) return "";
-  const std::string own = StrCat(mixed.head + 1), heard = StrCat(mixed.heard + 1);
-  const auto figure = [&](const std::string& title, const char* name, int64_t head) {
-    return Figure(title, *map, maps, name, head);
+  std::string html;
+  const auto draw = [&](const std::string& arrow, const std::string& name, int64_t head) {
+    const Tensor* const tensor = map->Find(name);
+    if (tensor == nullptr || head >= tensor->size(0)) return;
+    const int64_t n = tensor->size(1), m = tensor->size(2);
+    html += Figure(HeatMap{.title = StrCat(arrow, name, " of head ", head + 1),
+                           .row_labels = maps.tokens[map->queries].texts,
+                           .column_labels = maps.tokens[map->memory].texts,
+                           .diverging = name != "W",
+                           .cell_pixels = kSentenceMapPixels / static_cast<double>(std::max(n, m)),
+                           .most_exact = 0,
+                           .rows = n,
+                           .columns = m,
+                           .values = ShownOf(*tensor, head, *map->Find("L"), name == "J" || name == "L")})
+                .Html();
   };
-  std::string html = "<div class=\"side-by-side\">\n";
-  if (mixed.matrix == "P_l") {
-    html += figure("J of head " + own, "J", mixed.head) + figure("J of head " + heard, "J", mixed.heard) +
-            figure("→ L of head " + own, "L", mixed.head) + figure("→ W of head " + own, "W", mixed.head);
-  } else {
-    html += figure("W of head " + own, "W", mixed.head) + figure("W of head " + heard, "W", mixed.heard);
+  const std::string first = mixed.matrix == "P_l" ? "J" : "W";
+  draw("", first, mixed.head);
+  draw("", first, mixed.heard);
+  if (first == "J") {
+    draw("→ ", "L", mixed.head);
+    draw("→ ", "W", mixed.head);
   }
-  return html + figure("→ U of head " + own, "U", mixed.head) + "</div>\n";
+  draw("→ ", "U", mixed.head);
+  return StrCat("<div class=\"side-by-side\">\n", html, "</div>\n");
 }
 
 constexpr char kGuide[] =
-    "<p class=\"note\">Down are the tokens that ask, across the tokens that they look at. J are the dot products of a "
+    "Down are the tokens that ask, across the tokens that they look at. J are the dot products of a "
     "head's queries and keys. P_l mixes the J of all heads into L. The softmax makes the weights W of L, and P_w mixes "
     "the W of all heads into U, which weighs the values. Blue is above zero, orange below. J and L are shown less each "
     "row's mean, for to a softmax only differences count. Where L differs from the head's own J, it has learnt "
-    "something from the others.</p>\n";
+    "something from the others.";
 
 }  // namespace
 
@@ -122,16 +120,16 @@ std::string WhatMixingDoes(const RunMixing& mixing, const Model& model,
                            const std::shared_ptr<const Tokenizer>& tokenizer, const std::string& text) {
   const std::string sentences = CrossingText(mixing);
   if (sentences.empty()) return "";
-  std::string html = StrCat("<p>", EscapeHtml(sentences), "</p>\n");
+  const std::string html = Paragraph(sentences);
   const std::optional<MixedHead> mixed = MostMixedHead(mixing.current.layers);
   if (!mixed || tokenizer == nullptr || text.empty()) return html;
   try {  // a model may have no room for so many tokens
     const Batch inputs = ReadText(model, tokenizer, {.text = Beginning(*tokenizer, text)});
     const std::string maps =
         Maps(*mixed, mixing.current.layers[mixed->layer].layer, MapAttention(model, *tokenizer, inputs));
-    return maps.empty() ? html : html + kGuide + maps;
+    return maps.empty() ? html : html + Note(kGuide) + maps;
   } catch (const Error& error) {
-    return html + StrCat("<p class=\"note\">No maps of a sentence: ", EscapeHtml(error.what()), "</p>\n");
+    return html + Note(StrCat("No maps of a sentence: ", error.what()));
   }
 }
 

@@ -15,7 +15,7 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
-#include "tools/page/heat_map.h"
+#include "tools/page/maps.h"
 #include "tools/page/mixing.h"
 
 namespace crosstalk {

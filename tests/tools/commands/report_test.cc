@@ -77,7 +77,7 @@ TEST_F(ReportTest, SaysWhereARunWasResumedAndContinued) {
   std::filesystem::remove_all(Run() + "/checkpoints/step-00000016");
   Succeeded(RunCommand({"train", "--resume", Run(), "--steps", "16"}));
   const std::string page = Report({Run()});
-  EXPECT_TRUE(Contains(page, ">continued</span>"));
+  EXPECT_TRUE(Contains(page, ">continued</text>"));
   EXPECT_TRUE(Contains(page, "The run was of 12 steps, and was continued from there."));
   EXPECT_TRUE(Contains(Show({Run()}), "continued"));
   const Json story = ParseJson(Show({Run(), "--json"}), "show");
@@ -129,7 +129,7 @@ TEST_F(ReportTest, RunsThatDifferInTheirSeedAloneAreOneSetting) {
   // The curve of a setting is the mean of its runs, in a band; its values stand in the chart's table.
   EXPECT_TRUE(Contains(page, "held-out ln(PPL), mean and range over seeds"));
   EXPECT_TRUE(Contains(page, "<td>2.25 (2 to 2.5)</td>")) << page;
-  // Of one setting there is nothing to subtract.
+  // One setting has nothing to subtract from.
   const std::string one = Report({dir_ / "talking1", dir_ / "talking2", "--samples", "0"});
   EXPECT_TRUE(Contains(one, "<th scope=\"row\">all runs</th><td>1, 2</td><td>2.2500 ± 0.3536</td>"));
   EXPECT_FALSE(Contains(one, "Differences over the same seeds"));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <set>
@@ -11,12 +10,11 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"
-#include "tests/support/tiny_run.h"
+#include "tests/support/png_reader.h"
 #include "tools/page/axis.h"
-#include "tools/page/chart.h"
-#include "tools/page/drawing.h"
-#include "tools/page/heat_map.h"
+#include "tools/page/figure.h"
 #include "tools/page/page.h"
 
 namespace crosstalk {
@@ -30,12 +28,6 @@ size_t Count(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
-}
-
-TEST(SeriesClassTest, DiffersBeyondTheColours) {
-  std::set<std::string> classes;
-  for (size_t i = 0; i < 32; ++i) classes.insert(SeriesClass(i, 32));
-  EXPECT_EQ(classes.size(), 32);
 }
 
 TEST(EscapeHtmlTest, LeavesNothingThatHtmlWouldRead) {
@@ -57,15 +49,6 @@ TEST(PageTest, EachSectionHasALineInTheContentsAndAnIdOfItsOwn) {
     EXPECT_EQ(Count(html, StrCat("<a href=\"#", id, "\">")), 1U) << id;
   }
   EXPECT_EQ(html, page.Html());
-}
-
-TEST(PageTest, NamesNothingOutsideItself) {
-  Page page("a page");
-  page.AddSection("Chart", LineChart({.title = "y"}, {{"one", {1, 2}, {3, 4}}}));
-  const std::string html = page.Html();
-  for (const char* reference : {" src=\"http", "url(", "@import", "href=\"http", "//cdn", "<script src"}) {
-    EXPECT_FALSE(Contains(html, reference)) << reference;
-  }
 }
 
 TEST(ThinnedTest, FewPointsStayAsTheyAre) {
@@ -157,73 +140,97 @@ TEST(AxisTest, ShortNumbersHaveFiveDigits) {
   EXPECT_EQ(ShortNumber(kNaN), "undefined");
 }
 
-TEST(LineChartTest, HasEachValueInItsTableAndInItsLegend) {
-  const std::string html = LineChart({.title = "loss & more"}, {{"a<b", {1, 2, 3}, {0.5, kNaN, 0.125}}});
-  EXPECT_TRUE(Contains(html, "loss &amp; more"));
+std::string Html(const Figure& figure) { return figure.Html(); }
+
+void ExpectParts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_TRUE(Contains(text, part)) << part << "\nin\n" << text;
+}
+
+TEST(FigureTest, ACurveHasItsValuesInItsTableItsLegendAndItsRecord) {
+  const std::string html = Html(LineChart{.title = "loss & more",
+                                          .marks = {{"resumed", 2}, {"resumed", 5}},
+                                          .series = {{"a<b", {1, 2, 3}, {0.5, kNaN, 0.125}}}});
+  ExpectParts(html, {"loss &amp; more", "a&lt;b", R"("x": [1, 3], "y": [0.5, 0.125])", "<td class=\"number\">0.5</td>",
+                     "<td class=\"number\">0.125</td>", "<span class=\"value\">0.125</span>"});
   EXPECT_FALSE(Contains(html, "a<b"));
-  EXPECT_TRUE(Contains(html, "data-x=\"1 3\" data-y=\"0.5 0.125\"")) << html;
-  for (const char* value : {"<td class=\"number\">0.5</td>", "<td class=\"number\">0.125</td>"}) {
-    EXPECT_TRUE(Contains(html, value)) << value;
-  }
-  EXPECT_EQ(LineChart({.title = "nothing"}, {{"a", {1, 2}, {kNaN, kNaN}}}), "");
+  EXPECT_EQ(Count(html, "class=\"mark\""), 1U);  // only where the curves are
+  EXPECT_EQ(Count(html, "class=\"band "), 0U);
+  EXPECT_EQ(Html(LineChart{.title = "nothing", .series = {{"a", {1, 2}, {kNaN, kNaN}}}}), "");
 }
 
-TEST(LineChartTest, DrawsTheRangeOfASeriesThatHasOne) {
-  const std::vector<Series> series = {
-      {.name = "a", .x = {4, 8, 32}, .y = {2, 3, 4}, .low = {1.5, 3, 3.5}, .high = {2.5, 3, 5}}};
-  const std::string html = LineChart({.title = "y", .x_scale = AxisScale::kDoubling}, series);
+TEST(FigureTest, ASeriesWithARangeHasABand) {
+  const std::string html = Html(
+      LineChart{.title = "y",
+                .x_scale = AxisScale::kDoubling,
+                .series = {{.name = "a", .x = {4, 8, 32}, .y = {2, 3, 4}, .low = {1.5, 3, 3.5}, .high = {2.5, 3, 5}}}});
   EXPECT_EQ(Count(html, "class=\"band "), 1U);
-  EXPECT_TRUE(Contains(html, "data-low=\"1.5 3 3.5\" data-high=\"2.5 3 5\"")) << html;
-  EXPECT_TRUE(Contains(html, "2 (1.5 to 2.5)")) << html;
-  EXPECT_TRUE(Contains(html, "data-x-log=\"1\"")) << html;
-  EXPECT_EQ(Count(LineChart({.title = "y"}, {{"a", {1, 2}, {3, 4}}}), "class=\"band "), 0U);
+  ExpectParts(html, {R"("low": [1.5, 3, 3.5], "high": [2.5, 3, 5])", "2 (1.5 to 2.5)", R"("x": [4.0, 32.0, true])"});
 }
 
-TEST(LineChartTest, StaysSmallWhateverTheNumberOfSteps) {
+TEST(FigureTest, ThirtyTwoCurvesDiffer) {
+  LineChart chart = {.title = "y"};
+  for (int i = 0; i < 32; ++i) chart.series.push_back({StrCat(i), {1, 2}, {1, 2}});
+  std::set<std::string> classes;
+  for (const Figure::Entry& entry : Figure(chart).legend) classes.insert(entry.key);
+  EXPECT_EQ(classes.size(), 32);
+}
+
+TEST(FigureTest, AChartStaysSmallWhateverTheNumberOfSteps) {
   Series series{"training", {}, {}};
-  for (int i = 1; i <= 500'000; ++i) {
+  for (int i = 1; i <= 100'000; ++i) {
     series.x.push_back(i);
     series.y.push_back(4 + std::sin(i * 0.1) / std::sqrt(i));
   }
-  EXPECT_LT(LineChart({.title = "loss"}, {series}).size(), 60'000U);
-  EXPECT_LT(LineChart({.title = "loss"}, std::vector<Series>(20, series)).size(), 250'000U);
+  EXPECT_LT(Html(LineChart{.title = "loss", .series = {series}}).size(), 60'000U);
+  EXPECT_LT(Html(LineChart{.title = "loss", .series = std::vector<Series>(20, series)}).size(), 250'000U);
 }
 
-TEST(LineChartTest, MarksStandOnlyWhereTheCurvesAre) {
-  const std::vector<Series> series = {{"a", {10, 20}, {1, 2}}};
-  EXPECT_EQ(Count(LineChart({.title = "y", .marks = {{"resumed", 15}, {"resumed", 5}}}, series), "class=\"mark\""), 1U);
-}
-
-TEST(StandaloneSvgTest, KnowsItsColoursWithoutVariables) {
-  for (const std::string& svg :
-       {StandaloneSvg({.title = "<y>"}, {{"a", {1, 2}, {3, 4}}}),
-        StandaloneSvg(IntervalChartOptions{.title = "<y>"}, {{"a", 1, 0.5, 2, 3}, {"b", 2, kNaN, kNaN, {}}})}) {
+// Html and StandaloneSvg have the same drawing; a file knows its colours without variables.
+TEST(FigureTest, IsTheSameDrawingInAPageAndInAFile) {
+  const Figure figures[] = {LineChart{.title = "<y>", .series = {{"a", {1, 2}, {3, 4}}}},
+                            IntervalChart{.title = "<y>", .rows = {{"a", 1, 0.5, 2, 3}, {"b", 2, kNaN, kNaN, {}}}},
+                            HeatMap{.title = "<y>", .rows = 1, .columns = 2, .values = {1, 2}}};
+  for (const Figure& figure : figures) {
+    const std::string svg = StandaloneSvg({figure}, {"a < note"});
+    ExpectParts(figure.Html(), {figure.plot, "&lt;y&gt;"});
+    ExpectParts(svg, {figure.plot, "&lt;y&gt;", "a &lt; note", "prefers-color-scheme: dark", "{ fill: #1b1e23; }",
+                      "{ fill: #e7e7e3; }"});
     EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
-    EXPECT_FALSE(Contains(svg, "var("));
-    EXPECT_FALSE(Contains(svg, "currentColor"));
-    EXPECT_TRUE(Contains(svg, "prefers-color-scheme: dark"));
-    EXPECT_TRUE(Contains(svg, "&lt;y&gt;"));
+    for (const char* unknown : {"var(", "light-dark("}) EXPECT_FALSE(Contains(svg, unknown)) << svg;
   }
+  EXPECT_EQ(StandaloneSvg({LineChart{.title = "nothing"}, IntervalChart{.references = {{"zero", 0}}}}), "");
 }
 
-TEST(IntervalChartTest, ARowSaysItsNumbers) {
-  const std::string html = IntervalChart({.title = "ln(PPL)", .digits = 2}, {{"a & b", 4.25, 4.5, 4.75, 4.125}});
-  for (const char* text : {"a &amp; b", ">4.25<", ">4.50 to 4.75<", ">4.12<"})
-    EXPECT_TRUE(Contains(html, text)) << text;
+TEST(FigureTest, AnIntervalSaysItsNumbers) {
+  const std::string html =
+      Html(IntervalChart{.title = "ln(PPL)", .digits = 2, .rows = {{"a & b", 4.25, 4.5, 4.75, 4.125}}});
+  ExpectParts(html, {"a &amp; b", ">4.25<", ">4.50 to 4.75<", ">4.12<"});
 }
 
-TEST(HeatMapTest, SaysHowManyValuesAreNotFinite) {
-  const std::vector<float> values = {1, -2, static_cast<float>(kNaN), 0.5F};
-  const std::string html = HeatMap({.title = "P_l", .diverging = true}, 2, 2, values);
-  EXPECT_TRUE(Contains(html, "-2 to 1, 1 not finite")) << html;
-  EXPECT_THROW(HeatMap({.title = "P_l"}, 3, 2, values), Error);
+TEST(FigureTest, AHeatMapIsAnImageAndCountsWhatIsNotFinite) {
+  const HeatMap map = {
+      .title = "P_l", .diverging = true, .rows = 2, .columns = 2, .values = {1, -2, static_cast<float>(kNaN), 0.5F}};
+  const std::string html = Html(map);
+  ExpectParts(html, {"-2 to 1, 1 not finite", R"("values": [1, -2, "undefined", 0.5])"});
+  const std::string begin = "base64,";
+  const size_t at = html.find(begin) + begin.size();
+  const ReadImage image = ReadPng(DecodeBase64(html.substr(at, html.find('"', at) - at)).value());
+  EXPECT_EQ(image.width, 2U);
+  // 127 is nothing; the colours below are negative.
+  EXPECT_EQ(image.pixels, (std::vector<uint8_t>{191, 0, 127, 159}));
+  EXPECT_EQ(image.alphas.substr(126, 3), std::string("\2\0\2", 3));
+  HeatMap wrong = map;
+  wrong.rows = 3;
+  EXPECT_THROW(Html(wrong), Error);
 }
 
 TEST(TableTest, NumbersStandRightAndHeadersSayWhatTheyHead) {
-  const std::string html = HtmlTable({"name", "value"}, {{"<a>", "1,234"}, {"b", "-5e-05"}, {"c", ""}});
+  const std::string html =
+      HtmlTable({{"name", "value", "pair"}, {{"<a>", "1,234", "1\u00A0→ 2"}, {"b", "-5e-05", ""}, {"c", ""}}});
   EXPECT_EQ(Count(html, "<td class=\"number\">"), 3U) << html;
-  EXPECT_TRUE(Contains(html, "<th scope=\"col\" class=\"number\">value</th>"));
-  EXPECT_TRUE(Contains(html, "<th scope=\"row\">&lt;a&gt;</th>"));
+  EXPECT_EQ(Count(html, "<td class=\"number pair\">"), 3U) << html;
+  ExpectParts(html, {"<th scope=\"col\" class=\"number\">value</th>", "<th scope=\"row\">&lt;a&gt;</th>"});
+  EXPECT_EQ(HtmlTable({{"name"}, {}}), "");
 }
 
 // Relative luminance and contrast, WCAG 2.2.
@@ -242,22 +249,22 @@ double Contrast(const std::string& a, const std::string& b) {
 }
 
 TEST(ColoursTest, CanBeReadOnTheirGround) {
-  for (const char* file : {"light.css", "dark.css"}) {
-    const std::string style = ReadBytes(StrCat(std::getenv("CROSSTALK_SOURCE"), "/tools/page/", file));
-    std::map<std::string, std::string> colours;
-    for (size_t at = style.find("--"); at != std::string::npos; at = style.find("--", at + 2)) {
-      const size_t colon = style.find(": ", at);
-      colours[style.substr(at, colon - at)] = style.substr(colon + 2, 7);
+  const std::string style = kPageStyle, begin = ": light-dark(";
+  std::map<std::string, std::string> colours[2];  // on light ground, on dark
+  for (size_t at = style.find(begin); at != std::string::npos; at = style.find(begin, at + 1)) {
+    const size_t name = style.rfind("--", at);
+    for (size_t i = 0; i < 2; ++i) {
+      colours[i][style.substr(name, at - name)] = style.substr(at + begin.size() + 9 * i, 7);
     }
-    for (const auto& [name, colour] : colours) {
-      const bool line = name.starts_with("--series-") || name == "--positive" || name == "--negative";
-      const bool text =
-          name == "--ink" || name == "--soft" || name == "--accent" || name == "--good" || name == "--bad";
-      if (!line && !text) continue;
-      EXPECT_GE(Contrast(colour, colours["--ground"]), text ? 4.5 : 3) << file << " " << name;
-      EXPECT_GE(Contrast(colour, colours["--raised"]), text ? 4.5 : 1) << file << " " << name;
+  }
+  for (auto& scheme : colours) {
+    for (const auto& [name, colour] : scheme) {
+      const bool line = name.starts_with("--series-");
+      if (!line && (name == "--ground" || name == "--raised" || name == "--rule" || name == "--grid")) continue;
+      EXPECT_GE(Contrast(colour, scheme["--ground"]), line ? 3 : 4.5) << name;
+      EXPECT_GE(Contrast(colour, scheme["--raised"]), line ? 1 : 4.5) << name;
     }
-    EXPECT_EQ(colours.count("--series-7"), 1U) << file;
+    EXPECT_EQ(scheme.count("--series-7"), 1U);
   }
 }
 

@@ -43,7 +43,7 @@ struct StepTrace {
   int64_t multiplications = 0;
 
   double Flop() const { return 2 * static_cast<double>(multiplications); }
-  // How long gradients of several ranks were under way, and what of that the step did not wait for. 0: none were.
+  // How long gradients were under way between ranks, and how much of that the step did not wait for. 0: none were.
   double MessageSeconds() const;
   double HiddenSeconds() const;
 
@@ -74,12 +74,12 @@ std::string TraceText(const StepTrace& trace);
 
 // "46.2 ms, 4.03 GFLOP, 39.0 % of the peak".
 std::string TraceSummary(const StepTrace& trace);
-// The gradients of other ranks, if there are any: "38.0 ms, 42.7 MB, 97.1 % of the time overlapped with
+// The gradients of other ranks, if any: "38.0 ms, 42.7 MB, 97.1 % of the time overlapped with
 // backward".
 std::string MessagesText(const StepTrace& trace);
 // "12.3 %".
 std::string PercentText(double share);
-// The share of products in the time of the group: "81.2 %", empty if it has none.
+// The share of the peak that the group's products reach in their time: "81.2 %"; empty without products.
 std::string ProductShareText(const StepTrace& trace, const OpGroup& group);
 
 // A step's trace as a page: one bar an operation, in the order of time, and below it what each thread does.

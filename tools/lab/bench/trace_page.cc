@@ -157,14 +157,9 @@ class TimeLine {
   std::string svg_;
 };
 
-const char kStyle[] =
-#include "embedded/tools/lab/bench/trace.css.inc"
-    ;
-
 std::string TimeSection(const StepTrace& trace) {
   std::string html = StrCat(
-      "<style>", kStyle, "</style>\n<p>From left to right and line by line, each of ",
-      Number(1e3 * trace.seconds / kLines),
+      "<p>From left to right and line by line, each of ", Number(1e3 * trace.seconds / kLines),
       " ms. Upper bars are operations, with a border on the left where one begins: <span class=\"key op\"></span> "
       "forward, <span class=\"key op backward\"></span> backward; within them <span class=\"key product\"></span> "
       "matrix "
@@ -181,23 +176,22 @@ std::string TimeSection(const StepTrace& trace) {
 }
 
 std::string OpsTable(const StepTrace& trace, GroupBy by) {
-  std::vector<std::vector<TableCell>> rows;
-  for (const OpGroup& group : GroupOps(trace, by)) {
-    std::vector<TableCell> row = {group.name, Name(group.kind)};
-    if (by == GroupBy::kNameAndShape) row.emplace_back(group.shape);
-    row.insert(row.end(), {CountText(group.count), FixedText(1e3 * group.seconds, 3),
-                           FixedText(100 * group.seconds / trace.seconds, 1),
-                           FixedText(100 * group.product_seconds / group.seconds, 1),
-                           FixedText(2e-9 * static_cast<double>(group.multiplications), 3),
-                           ProductShareText(trace, group), FixedText(1e-6 * static_cast<double>(group.bytes), 2),
-                           FixedText(100 * group.busy_seconds / (trace.threads * group.seconds), 1)});
-    rows.push_back(std::move(row));
-  }
-  std::vector<std::string> header = {"operation", "pass"};
-  if (by == GroupBy::kNameAndShape) header.push_back("result");
-  header.insert(header.end(), {"times", "ms", "% of the step", "% in products", "GFLOP", "products, of the peak", "MB",
-                               "threads busy, %"});
-  return HtmlTable(header, rows, {.caption = "MB: of operands and results, each once"});
+  using G = const OpGroup&;
+  Columns<OpGroup> columns = {
+      {"", "operation", &OpGroup::name},
+      {"", "pass", [](G group) { return std::string(Name(group.kind)); }},
+      {"", "result", &OpGroup::shape},
+      {"", "times", [](G group) { return CountText(group.count); }},
+      {"", "ms", [](G group) { return FixedText(1e3 * group.seconds, 3); }},
+      {"", "% of the step", [&](G group) { return FixedText(100 * group.seconds / trace.seconds, 1); }},
+      {"", "% in products", [](G group) { return FixedText(100 * group.product_seconds / group.seconds, 1); }},
+      {"", "GFLOP", [](G group) { return FixedText(2e-9 * static_cast<double>(group.multiplications), 3); }},
+      {"", "products, of the peak", [&](G group) { return ProductShareText(trace, group); }},
+      {"", "MB", [](G group) { return FixedText(1e-6 * static_cast<double>(group.bytes), 2); }},
+      {"", "threads busy, %",
+       [&](G group) { return FixedText(100 * group.busy_seconds / (trace.threads * group.seconds), 1); }}};
+  if (by == GroupBy::kName) columns.erase(columns.begin() + 2);
+  return HtmlTable(columns, GroupOps(trace, by), "MB: of operands and results, each once");
 }
 
 }  // namespace

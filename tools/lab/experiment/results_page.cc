@@ -5,7 +5,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "tools/lab/experiment/results.h"
-#include "tools/page/chart.h"
+#include "tools/page/figure.h"
 #include "tools/page/page.h"
 #include "tools/page/seeds.h"
 
@@ -15,29 +15,15 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-std::string Paragraph(const std::string& text) { return "<p>" + EscapeHtml(text) + "</p>"; }
-
-std::string List(const std::vector<std::string>& texts) {
-  std::string html = "<ul>";
-  for (const std::string& text : texts) html += "<li>" + EscapeHtml(text) + "</li>";
-  return html + "</ul>";
-}
-
-struct Intervals {
-  IntervalChartOptions options;
-  std::vector<IntervalRow> rows;
-};
-
 // Differences from the first row between runs of the same seed, beside the paper's.
-Intervals DifferencesOf(const TableResult& result, const TableMeasure& measure) {
+IntervalChart DifferencesOf(const TableResult& result, const TableMeasure& measure) {
   const RowResult& first = result.rows[0];
-  Intervals chart;
-  chart.options.title = StrCat(measure.label, ", less that of ", first.row->name);
-  chart.options.value_label = "difference";
-  chart.options.spread_label = "mean ± standard deviation";
-  chart.options.reference_label = "paper";
-  chart.options.digits = ShownDigits(measure);
-  chart.options.references = {{.label = first.row->name, .y = 0}};
+  IntervalChart chart = {.title = StrCat(measure.label, ", less that of ", first.row->name),
+                         .value_label = "difference",
+                         .spread_label = "mean ± standard deviation",
+                         .reference_label = "paper",
+                         .digits = ShownDigits(measure),
+                         .references = {{.label = first.row->name, .y = 0}}};
   const BySeed of_first = first.ValuesOf(measure);
   for (size_t i = 1; i < result.rows.size(); ++i) {
     const RowResult& row = result.rows[i];
@@ -63,7 +49,7 @@ Series CurveOf(const RowResult& row) {
   return MeanAndRange(row.row->name, runs);
 }
 
-// The table's figure over the number of heads, or another field; without series where its rows name none.
+// The table's curves over the number of heads, or another field; none where its rows name none.
 std::vector<Series> SeriesOf(const TableResult& result, const TableMeasure& measure) {
   std::vector<Series> series;
   for (const RowResult& row : result.rows) {
@@ -83,30 +69,28 @@ std::string InWords(std::string key) {
   return key;
 }
 
-LineChartOptions ChartOf(const TableResult& result, const TableMeasure& measure) {
+LineChart ChartOf(const TableResult& result, const TableMeasure& measure) {
   return {.title = StrCat(result.table->title, ": ", measure.label),
           .x_label = InWords(result.table->over),
           .y_label = StrCat("held-out ", measure.label),
-          .x_scale = result.table->over == "heads" ? AxisScale::kDoubling : AxisScale::kLog};
+          .x_scale = result.table->over == "heads" ? AxisScale::kDoubling : AxisScale::kLog,
+          .series = SeriesOf(result, measure)};
 }
 
 std::string ClaimsHtml(const TableResult& result) {
   std::vector<std::string> not_measured;
   const TextTable claims = ClaimsTable(result, &not_measured);
-  std::string html = Paragraph(ClaimsNote());
-  if (!claims.rows.empty()) html += HtmlTable(claims, {.caption = "Claims", .unbroken = true});
-  if (!not_measured.empty()) html += Paragraph("Not measured:") + List(not_measured);
-  return html;
+  const std::string html = Paragraph(ClaimsNote()) + HtmlTable(claims, "Claims");
+  return not_measured.empty() ? html : html + Paragraph("Not measured:") + Bullets(not_measured);
 }
 
 }  // namespace
 
 std::string ResultsFigure(const TableResult& result) {
   for (const TableMeasure& measure : result.measures) {
-    const std::vector<Series> over_heads = SeriesOf(result, measure);
-    if (!over_heads.empty()) return StandaloneSvg(ChartOf(result, measure), over_heads);
-    const Intervals chart = DifferencesOf(result, measure);
-    if (!chart.rows.empty()) return StandaloneSvg(chart.options, chart.rows);
+    for (const Figure& figure : {Figure(ChartOf(result, measure)), Figure(DifferencesOf(result, measure))}) {
+      if (!figure.empty()) return StandaloneSvg({figure});
+    }
   }
   return "";
 }
@@ -116,37 +100,26 @@ std::string ResultsPage(const TableResult& result) {
   Page page(table.Heading());
   page.SetKind("Crosstalk: tables");
   page.SetLead(result.experiment->lead);
-  page.AddSection("What was run", List(RunNotes(result)));
-  page.AddSection("Table", HtmlTable(MeasuresTable(result), {.caption = table.Label(), .unbroken = true}) +
-                               (table.note.empty() ? "" : Paragraph(table.note)));
+  page.AddSection("What was run", Bullets(RunNotes(result)));
+  page.AddSection("Table", HtmlTable(MeasuresTable(result), table.Label()) + Paragraph(table.note));
   std::string charts;
   for (const TableMeasure& measure : result.measures) {
-    charts += LineChart(ChartOf(result, measure), SeriesOf(result, measure));
-    const Intervals chart = DifferencesOf(result, measure);
-    if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
+    charts += Figure(ChartOf(result, measure)).Html() + Figure(DifferencesOf(result, measure)).Html();
   }
   if (const TextTable pairs = table.claims.empty() ? DifferencesTable(result) : TextTable(); !pairs.rows.empty()) {
-    charts += Paragraph(DifferencesNote()) + HtmlTable(pairs, {.caption = "Differences", .unbroken = true});
+    charts += Paragraph(DifferencesNote()) + HtmlTable(pairs, "Differences");
   }
-  if (!charts.empty()) page.AddSection(table.IsOfPaper() ? "Beside the paper" : "Differences", charts);
-  if (!table.claims.empty()) page.AddSection("Claims", ClaimsHtml(result));
-  page.AddSection("Cost",
-                  HtmlTable(CostsTable(result), {.caption = "Cost of a layer, and time of a step", .unbroken = true}));
-  std::vector<Series> curves;
+  page.AddSection(table.IsOfPaper() ? "Beside the paper" : "Differences", charts);
+  page.AddSection("Claims", table.claims.empty() ? "" : ClaimsHtml(result));
+  page.AddSection("Cost", HtmlTable(CostsTable(result), "Cost of a layer, and time of a step"));
+  LineChart curves = {.title = "Held-out ln(PPL), mean and range over seeds", .y_label = "ln(PPL)", .wide = true};
   for (const RowResult& row : result.rows) {
-    if (!row.cells.empty()) curves.push_back(CurveOf(row));
+    if (!row.cells.empty()) curves.series.push_back(CurveOf(row));
   }
-  if (!curves.empty()) {
-    page.AddSection("Curves", LineChart({.title = "Held-out ln(PPL), mean and range over seeds",
-                                         .y_label = "ln(PPL)",
-                                         .width = ChartWidth::kWide},
-                                        curves));
-  }
-  if (!result.missing.empty()) {
-    std::vector<std::string> lines;
-    for (const MissingCell& cell : result.missing) lines.push_back(cell.title + ": " + cell.reason);
-    page.AddSection("Missing", List(lines));
-  }
+  page.AddSection("Curves", Figure(curves).Html());
+  std::vector<std::string> missing;
+  for (const MissingCell& cell : result.missing) missing.push_back(cell.title + ": " + cell.reason);
+  page.AddSection("Missing", Bullets(missing));
   return page.Html();
 }
 
