@@ -1,12 +1,14 @@
 #include "crosstalk/kernels/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/elementwise.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/functions-inl.h"
+#include "crosstalk/kernels/philox-inl.h"
 #include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/kernels/targets.h"
@@ -25,93 +27,6 @@ enum class RowForm { kVectorVector, kVectorScalar, kScalarVector };
 #endif
 
 CROSSTALK_BEGIN_TARGET
-
-// Φ and φ, the distribution and the density of the normal distribution.
-template <class D>
-struct Normal {
-  hn::Vec<D> distribution, density;
-};
-
-// float: φ(x) = e^(-x²/2) / √(2π), and with a = |x| and u = (a - 4) / (a + 4)
-//   Φ(-a) = e^(-a²/2) · G(u) / (a + 4),
-// G of degree 9 fitted by Chebyshev interpolation for a ≤ 14 (error 1.2e-8 relative), beyond which e^(-a²/2) is 0. The
-// tails lose as many digits as the rounding of a²/2.
-template <class D>
-HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, float /*lane*/) {
-  constexpr float kG[] = {0.7552851383f,    -0.6078966183f, 0.3871366841f,   -0.1865226849f,   0.06040668873f,
-                          -0.007529250703f, -0.0035261837f, 0.001572317879f, 0.0002012617303f, -0.0001201844011f};
-  const auto set = [d](float v) HWY_ATTR { return hn::Set(d, v); };
-  const auto e = ExpFull(d, hn::Mul(hn::Mul(x, x), set(-0.5f)));
-  const auto a = hn::Min(hn::Abs(x), set(14));
-  const auto r = hn::Div(set(1), hn::Add(a, set(4)));
-  const auto u = hn::Mul(hn::Sub(a, set(4)), r);
-  const auto tail = hn::Mul(hn::Mul(PolynomialInHalves(d, kG, u), r), e);
-  return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail)), hn::Mul(e, set(0.39894228040143268f))};
-}
-
-// double: erfc(t) = e^(-t²) / (1 + 2t) · G(u), u = (t - 3.75) / (t + 3.75), after Shepherd and Laframboise, "Chebyshev
-// Approximation of (1 + 2x) exp(x²) erfc x in 0 ≤ x < ∞" (Mathematics of Computation 36, 1981); G is a polynomial of
-// degree 22 fitted by Chebyshev interpolation for t ≤ 28 (error 1.5e-17). e^(-x²/2) is e^(-a²/2) · e^(-(x-a)(x+a)/2), a
-// being the upper half of x's digits, whose square is exact. Both tails are within 8 ulp while they are
-// normal numbers.
-template <class D>
-HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, double /*lane*/) {
-  constexpr double kG[] = {
-      1.2375126308378275812,      -0.1402405985855466808,     0.0035854154854637791401,    0.082276738490112036917,
-      -0.10880393014171235923,    0.092304321161531155582,    -0.058693398590309412464,    0.028362277400457722541,
-      -0.0097465795534318736618,  0.001755626017152003847,    0.00029371366631088616011,   -0.0002901549652957092613,
-      0.000051648913469599861933, 0.000022387259638230134348, -0.000011442990926805438262, -9.8016667558585775116e-7,
-      1.7481190468391964279e-6,   -4.8158396216728490214e-8,  -2.5261465267715504725e-7,   1.5996335215573707836e-8,
-      3.2850835562333159093e-8,   -8.7821257348035202373e-10, -2.4108215365422330404e-9};
-  const auto set = [d](double v) HWY_ATTR { return hn::Set(d, v); };
-  const hn::RebindToUnsigned<D> du;
-  const auto magnitude = hn::Min(hn::Abs(x), set(39));  // Φ(-39) is 0
-  const auto t = hn::Mul(magnitude, set(0.70710678118654752440));
-  const auto u = hn::Div(hn::Sub(t, set(3.75)), hn::Add(t, set(3.75)));
-  const auto upper = hn::And(magnitude, hn::BitCast(d, hn::Set(du, ~uint64_t{0x7ffffff})));
-  const auto lower = hn::Mul(hn::Sub(magnitude, upper), hn::Add(magnitude, upper));
-  const auto e = hn::Mul(ExpFull(d, hn::Mul(hn::Mul(upper, upper), set(-0.5))), ExpFull(d, hn::Mul(lower, set(-0.5))));
-  const auto scaled = hn::Div(Polynomial(d, kG, u), hn::MulAdd(set(2), t, set(1)));
-  const auto tail = hn::Mul(hn::Mul(scaled, set(0.5)), e);
-  const auto distribution = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail));
-  return {hn::IfThenElse(hn::IsNaN(x), x, distribution),
-          hn::Mul(ExpFull(d, hn::Mul(hn::Mul(x, x), set(-0.5))), set(0.39894228040143268))};
-}
-
-// An activation and its derivative.
-template <class D>
-struct ValueAndSlope {
-  hn::Vec<D> value, slope;
-};
-
-// x · Φ(x); Φ(x) + x · φ(x).
-template <class D>
-HWY_INLINE ValueAndSlope<D> Gelu(D d, hn::Vec<D> x) {
-  const auto normal = NormalOf(d, x, hn::TFromD<D>());
-  return {hn::Mul(x, normal.distribution), hn::MulAdd(x, normal.density, normal.distribution)};
-}
-
-// u = √(2/π) (x + 0.044715 x³); x/2 · (1 + tanh u) = x · sigmoid(2u).
-template <class D>
-HWY_INLINE hn::Vec<D> GeluTanhArgument(D d, hn::Vec<D> x) {  // 2u
-  using T = hn::TFromD<D>;
-  const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
-  const auto c3 = hn::Set(d, T(2 * 0.79788456080286536 * 0.044715));
-  return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), c3, c1));
-}
-// With s = sigmoid(2u): x · s; s + x · s (1 - s) · (2u)′. Beyond ±100 s is 0 or 1 and the slope of u of no effect; at
-// 100 it is finite.
-template <class D>
-HWY_INLINE ValueAndSlope<D> GeluTanh(D d, hn::Vec<D> x) {
-  using T = hn::TFromD<D>;
-  const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
-  const auto c3 = hn::Set(d, T(3 * 2 * 0.79788456080286536 * 0.044715));
-  const auto s = Sigmoid(d, GeluTanhArgument(d, x));
-  const auto near = hn::Clamp(x, hn::Set(d, T(-100)), hn::Set(d, T(100)));
-  const auto slope = hn::MulAdd(hn::Mul(near, near), c3, c1);
-  const auto ds = hn::Mul(s, hn::Sub(hn::Set(d, T(1)), s));
-  return {hn::Mul(x, s), hn::MulAdd(hn::Mul(x, ds), slope, s)};
-}
 
 template <typename T>
 void UnaryTile(UnaryOp f, int64_t n, const T* x, T* y) {
@@ -232,6 +147,79 @@ void BinaryTile(BinaryOp op, RowForm form, int64_t n, const T* a, const T* b, T*
   }
 }
 
+// Vectors of at most the eight elements whose signs a byte holds.
+template <class T>
+using ByteTag = hn::CappedTag<T, 8>;
+
+template <typename T>
+void ReluTile(int64_t n, const T* x, T* y, uint8_t* positive) {
+  const ByteTag<T> d;
+  const auto zero = hn::Zero(d);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t byte = 0; byte < n / 8; ++byte) {
+    unsigned bits = 0;
+    for (int64_t i = 0; i < 8; i += lanes) {
+      const auto v = hn::LoadU(d, x + 8 * byte + i);
+      uint8_t part[8] = {};  // StoreMaskBits may write eight bytes
+      hn::StoreMaskBits(d, hn::Gt(v, zero), part);
+      bits |= static_cast<unsigned>(part[0]) << i;
+      hn::StoreU(hn::IfThenElse(hn::Lt(v, zero), zero, v), d, y + 8 * byte + i);
+    }
+    positive[byte] = static_cast<uint8_t>(bits);
+  }
+  unsigned bits = 0;
+  for (int64_t i = n / 8 * 8; i < n; ++i) {
+    bits |= unsigned{x[i] > 0} << i % 8;
+    y[i] = x[i] < 0 ? T(0) : x[i];
+  }
+  if (n % 8 != 0) positive[n / 8] = static_cast<uint8_t>(bits);
+}
+
+template <typename T>
+void ReluGradientTile(int64_t n, const uint8_t* positive, const T* dy, T* dx) {
+  const ByteTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t byte = 0; byte < n / 8; ++byte) {
+    for (int64_t i = 0; i < 8; i += lanes) {
+      const uint8_t part[8] = {static_cast<uint8_t>(positive[byte] >> i)};  // LoadMaskBits may read eight bytes
+      hn::StoreU(hn::IfThenElseZero(hn::LoadMaskBits(d, part), hn::LoadU(d, dy + 8 * byte + i)), d, dx + 8 * byte + i);
+    }
+  }
+  for (int64_t i = n / 8 * 8; i < n; ++i) dx[i] = (positive[i / 8] >> i % 8 & 1) != 0 ? dy[i] : T(0);
+}
+
+// y = 0 where the 24 high bits of the element's word are below the threshold, x · scale elsewhere.
+template <typename T>
+HWY_INLINE void ApplyDropout(int64_t n, const uint32_t* words, uint32_t threshold, const T* x, T scale, T* y) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 4) {
+    const Tag<T> d;
+    const hn::RebindToSigned<Tag<T>> di;
+    const auto limit = hn::Set(di, static_cast<int32_t>(threshold));
+    const auto factor = hn::Set(d, scale);
+    for (; i + kLanesOf<T> <= n; i += kLanesOf<T>) {
+      const auto high = hn::BitCast(di, hn::ShiftRight<8>(hn::LoadU(Tag<uint32_t>(), words + i)));
+      const auto dropped = hn::RebindMask(d, hn::Gt(limit, high));
+      hn::StoreU(hn::IfThenZeroElse(dropped, hn::Mul(factor, hn::LoadU(d, x + i))), d, y + i);
+    }
+  }
+  for (; i < n; ++i) y[i] = (words[i] >> 8) < threshold ? T(0) : x[i] * scale;
+}
+
+// Elements first … first + count - 1 of the whole array, of which x and y point to the first; it is a multiple of 4.
+template <typename T>
+void DropoutTile(int64_t first, int64_t count, const RandomKey& key, uint32_t threshold, const T* x, T scale, T* y) {
+  // Two calls' words at a time, whose rounds overlap.
+  constexpr int64_t kWords = 2 * 4 * kPhiloxBlocks;
+  HWY_ALIGN uint32_t words[kWords];
+  for (int64_t done = 0; done < count; done += kWords) {
+    const uint64_t block = static_cast<uint64_t>(first + done) / 4;
+    PhiloxWords(key, block, words);
+    PhiloxWords(key, block + kPhiloxBlocks, words + 4 * kPhiloxBlocks);
+    ApplyDropout(std::min(kWords, count - done), words, threshold, x + done, scale, y + done);
+  }
+}
+
 CROSSTALK_END_TARGET
 
 CROSSTALK_DISPATCH(UnaryTile)
@@ -240,43 +228,32 @@ CROSSTALK_DISPATCH(ActivationTile)
 CROSSTALK_DISPATCH(AffineTile)
 CROSSTALK_DISPATCH(AxpyTile)
 CROSSTALK_DISPATCH(BinaryTile)
+CROSSTALK_DISPATCH(ReluTile)
+CROSSTALK_DISPATCH(ReluGradientTile)
+CROSSTALK_DISPATCH(DropoutTile)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
-// Elements a tile: large enough that handing it out costs nothing beside its work, small enough for the L2 cache.
-constexpr int64_t kLightTile = 8192;  // copies and single operations
-constexpr int64_t kHeavyTile = 8192;  // exponentials and the like
-
-int64_t TileOf(UnaryOp f) {
-  switch (f) {
-    case UnaryOp::kExp:
-    case UnaryOp::kLog:
-    case UnaryOp::kTanh:
-    case UnaryOp::kSigmoid:
-    case UnaryOp::kGelu:
-    case UnaryOp::kGeluTanh:
-      return kHeavyTile;
-    default:
-      return kLightTile;
-  }
-}
+// Elements a tile: large enough that handing it out costs nothing beside its work, small enough for the L2 cache; whole
+// bytes of signs.
+constexpr int64_t kTile = 8192;
 
 // Runs body(begin_offsets, begin in y, count) over all elements of the loop nest, whose operand 0 is y, contiguous,
-// in pieces of rows of about kLightTile elements.
+// in pieces of rows of about kTile elements.
 template <int kOperands, typename Body>
 void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
   const int64_t inner = loop.inner();
   const int64_t rows = loop.rows();
   if (inner == 0 || rows == 0) return;
-  const int64_t pieces = CeilDivide(inner, kLightTile);                  // a row's
-  const int64_t rows_a_tile = std::max<int64_t>(1, kLightTile / inner);  // 1 where pieces > 1
+  const int64_t pieces = CeilDivide(inner, kTile);                  // a row's
+  const int64_t rows_a_tile = std::max<int64_t>(1, kTile / inner);  // 1 where pieces > 1
   ParallelForRange(rows * pieces, rows_a_tile, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / pieces;
-      const int64_t first = i % pieces * kLightTile;
-      body(loop.RowOffsets(row), row * inner + first, first, std::min(kLightTile, inner - first));
+      const int64_t first = i % pieces * kTile;
+      body(loop.RowOffsets(row), row * inner + first, first, std::min(kTile, inner - first));
     }
   });
 }
@@ -300,14 +277,14 @@ bool GradientReadsOutput(UnaryOp f) {
 template <typename T>
 void Unary(UnaryOp f, int64_t count, const T* x, T* y) {
   const auto unary = UnaryTileOnTarget<T>();
-  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) { unary(f, e - b, x + b, y + b); });
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { unary(f, e - b, x + b, y + b); });
 }
 
 template <typename T>
 void UnaryGradient(UnaryOp f, int64_t count, const T* x, const T* y, const T* dy, T* dx) {
   CROSSTALK_CHECK(!IsActivation(f), "unary gradient: an activation's is dy times the slope that Activation gives");
   const auto gradient = UnaryGradientTileOnTarget<T>();
-  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) {
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) {
     gradient(f, e - b, x == nullptr ? x : x + b, y == nullptr ? y : y + b, dy + b, dx + b);
   });
 }
@@ -316,25 +293,25 @@ template <typename T>
 void Activation(UnaryOp f, int64_t count, const T* x, T* y, T* slope) {
   CROSSTALK_CHECK(IsActivation(f), "activation: of another function UnaryGradient is the gradient");
   const auto activation = ActivationTileOnTarget<T>();
-  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) { activation(f, e - b, x + b, y + b, slope + b); });
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { activation(f, e - b, x + b, y + b, slope + b); });
 }
 
 template <typename T>
 void Affine(int64_t count, T scale, T shift, const T* x, T* y) {
   const auto affine = AffineTileOnTarget<T>();
-  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { affine(e - b, scale, shift, x + b, y + b); });
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { affine(e - b, scale, shift, x + b, y + b); });
 }
 
 template <typename T>
 void Axpy(int64_t count, T scale, const T* x, T* y) {
   const auto axpy = AxpyTileOnTarget<T>();
-  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { axpy(e - b, scale, x + b, y + b); });
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { axpy(e - b, scale, x + b, y + b); });
 }
 
 template <typename T>
 void Binary(BinaryOp op, int64_t count, const T* a, const T* b, T* y) {
   const auto binary = BinaryTileOnTarget<T>();
-  ParallelForRange(count, kLightTile, [&](int64_t begin, int64_t end) {
+  ParallelForRange(count, kTile, [&](int64_t begin, int64_t end) {
     binary(op, RowForm::kVectorVector, end - begin, a + begin, b + begin, y + begin);
   });
 }
@@ -379,12 +356,39 @@ void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const 
   });
 }
 
+template <typename T>
+void Relu(int64_t count, const T* x, T* y, uint8_t* positive) {
+  const auto relu = ReluTileOnTarget<T>();
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { relu(e - b, x + b, y + b, positive + b / 8); });
+}
+
+template <typename T>
+void ReluGradient(int64_t count, const uint8_t* positive, const T* dy, T* dx) {
+  const auto gradient = ReluGradientTileOnTarget<T>();
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) { gradient(e - b, positive + b / 8, dy + b, dx + b); });
+}
+
+template <typename T>
+void Dropout(int64_t count, double rate, const RandomKey& key, const T* x, T* y) {
+  CROSSTALK_DCHECK(rate >= 0 && rate < 1);
+  // Uniform is bits · 2^-24 with 24 bits, so it is less than the rate exactly where bits < ⌈rate · 2^24⌉.
+  const auto threshold = static_cast<uint32_t>(std::ceil(rate * 0x1p24));
+  const T scale = static_cast<T>(1 / (1 - rate));
+  const auto tile = DropoutTileOnTarget<T>();
+  ParallelForRange(count, kTile, [&](int64_t begin, int64_t end) {
+    tile(begin, end - begin, key, threshold, x + begin, scale, y + begin);
+  });
+}
+
 CROSSTALK_INSTANTIATE(Unary)
 CROSSTALK_INSTANTIATE(UnaryGradient)
 CROSSTALK_INSTANTIATE(Activation)
 CROSSTALK_INSTANTIATE(Affine)
 CROSSTALK_INSTANTIATE(Axpy)
 CROSSTALK_INSTANTIATE(MaskedFill)
+CROSSTALK_INSTANTIATE(Relu)
+CROSSTALK_INSTANTIATE(ReluGradient)
+CROSSTALK_INSTANTIATE(Dropout)
 #define CROSSTALK_INSTANTIATE_BINARY(T) \
   template void Binary(BinaryOp, int64_t, const T*, const T*, T*); \
   template void Binary(BinaryOp, const Shape&, const T*, const Strides&, const T*, const Strides&, T*);

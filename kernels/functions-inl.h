@@ -1,6 +1,6 @@
-// e^x, log x, tanh x and the sigmoid on vectors of float and double, over the whole range: ours, so that their bits
-// are those of this file whatever Highway's version, and the same on every target that fuses multiply-adds. Compiled
-// once per target; included after hwy/foreach_target.h, hence no #pragma once.
+// e^x, log x, tanh x, the sigmoid and GELU on vectors of float and double, over the whole range: ours, so that their
+// bits are those of this file whatever Highway's version, and the same on every target that fuses multiply-adds.
+// Compiled once per target.
 #if defined(CROSSTALK_KERNELS_FUNCTIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_KERNELS_FUNCTIONS_INL_H_
 #undef CROSSTALK_KERNELS_FUNCTIONS_INL_H_
@@ -170,6 +170,93 @@ template <class D, class V = hn::Vec<D>, class T = hn::TFromD<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, T(1));
   return hn::Div(one, hn::Add(one, ExpFull(d, hn::Neg(x))));
+}
+
+// Φ and φ, the distribution and the density of the normal distribution.
+template <class D>
+struct Normal {
+  hn::Vec<D> distribution, density;
+};
+
+// float: φ(x) = e^(-x²/2) / √(2π), and with a = |x| and u = (a - 4) / (a + 4)
+//   Φ(-a) = e^(-a²/2) · G(u) / (a + 4),
+// G of degree 9 fitted by Chebyshev interpolation for a ≤ 14 (error 1.2e-8 relative), beyond which e^(-a²/2) is 0. The
+// tails lose as many digits as the rounding of a²/2.
+template <class D>
+HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, float /*lane*/) {
+  constexpr float kG[] = {0.7552851383f,    -0.6078966183f, 0.3871366841f,   -0.1865226849f,   0.06040668873f,
+                          -0.007529250703f, -0.0035261837f, 0.001572317879f, 0.0002012617303f, -0.0001201844011f};
+  const auto set = [d](float v) HWY_ATTR { return hn::Set(d, v); };
+  const auto e = ExpFull(d, hn::Mul(hn::Mul(x, x), set(-0.5f)));
+  const auto a = hn::Min(hn::Abs(x), set(14));
+  const auto r = hn::Div(set(1), hn::Add(a, set(4)));
+  const auto u = hn::Mul(hn::Sub(a, set(4)), r);
+  const auto tail = hn::Mul(hn::Mul(PolynomialInHalves(d, kG, u), r), e);
+  return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail)), hn::Mul(e, set(0.39894228040143268f))};
+}
+
+// double: erfc(t) = e^(-t²) / (1 + 2t) · G(u), u = (t - 3.75) / (t + 3.75), after Shepherd and Laframboise, "Chebyshev
+// Approximation of (1 + 2x) exp(x²) erfc x in 0 ≤ x < ∞" (Mathematics of Computation 36, 1981); G is a polynomial of
+// degree 22 fitted by Chebyshev interpolation for t ≤ 28 (error 1.5e-17). e^(-x²/2) is e^(-a²/2) · e^(-(x-a)(x+a)/2), a
+// being the upper half of x's digits, whose square is exact. Both tails are within 8 ulp while they are
+// normal numbers.
+template <class D>
+HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, double /*lane*/) {
+  constexpr double kG[] = {
+      1.2375126308378275812,      -0.1402405985855466808,     0.0035854154854637791401,    0.082276738490112036917,
+      -0.10880393014171235923,    0.092304321161531155582,    -0.058693398590309412464,    0.028362277400457722541,
+      -0.0097465795534318736618,  0.001755626017152003847,    0.00029371366631088616011,   -0.0002901549652957092613,
+      0.000051648913469599861933, 0.000022387259638230134348, -0.000011442990926805438262, -9.8016667558585775116e-7,
+      1.7481190468391964279e-6,   -4.8158396216728490214e-8,  -2.5261465267715504725e-7,   1.5996335215573707836e-8,
+      3.2850835562333159093e-8,   -8.7821257348035202373e-10, -2.4108215365422330404e-9};
+  const auto set = [d](double v) HWY_ATTR { return hn::Set(d, v); };
+  const hn::RebindToUnsigned<D> du;
+  const auto magnitude = hn::Min(hn::Abs(x), set(39));  // Φ(-39) is 0
+  const auto t = hn::Mul(magnitude, set(0.70710678118654752440));
+  const auto u = hn::Div(hn::Sub(t, set(3.75)), hn::Add(t, set(3.75)));
+  const auto upper = hn::And(magnitude, hn::BitCast(d, hn::Set(du, ~uint64_t{0x7ffffff})));
+  const auto lower = hn::Mul(hn::Sub(magnitude, upper), hn::Add(magnitude, upper));
+  const auto e = hn::Mul(ExpFull(d, hn::Mul(hn::Mul(upper, upper), set(-0.5))), ExpFull(d, hn::Mul(lower, set(-0.5))));
+  const auto scaled = hn::Div(Polynomial(d, kG, u), hn::MulAdd(set(2), t, set(1)));
+  const auto tail = hn::Mul(hn::Mul(scaled, set(0.5)), e);
+  const auto distribution = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail));
+  return {hn::IfThenElse(hn::IsNaN(x), x, distribution),
+          hn::Mul(ExpFull(d, hn::Mul(hn::Mul(x, x), set(-0.5))), set(0.39894228040143268))};
+}
+
+// An activation and its derivative.
+template <class D>
+struct ValueAndSlope {
+  hn::Vec<D> value, slope;
+};
+
+// x · Φ(x); Φ(x) + x · φ(x).
+template <class D>
+HWY_INLINE ValueAndSlope<D> Gelu(D d, hn::Vec<D> x) {
+  const auto normal = NormalOf(d, x, hn::TFromD<D>());
+  return {hn::Mul(x, normal.distribution), hn::MulAdd(x, normal.density, normal.distribution)};
+}
+
+// u = √(2/π) (x + 0.044715 x³); x/2 · (1 + tanh u) = x · sigmoid(2u).
+template <class D>
+HWY_INLINE hn::Vec<D> GeluTanhArgument(D d, hn::Vec<D> x) {  // 2u
+  using T = hn::TFromD<D>;
+  const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
+  const auto c3 = hn::Set(d, T(2 * 0.79788456080286536 * 0.044715));
+  return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), c3, c1));
+}
+// With s = sigmoid(2u): x · s; s + x · s (1 - s) · (2u)′. Beyond ±100 s is 0 or 1 and the slope of u of no effect; at
+// 100 it is finite.
+template <class D>
+HWY_INLINE ValueAndSlope<D> GeluTanh(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
+  const auto c3 = hn::Set(d, T(3 * 2 * 0.79788456080286536 * 0.044715));
+  const auto s = Sigmoid(d, GeluTanhArgument(d, x));
+  const auto near = hn::Clamp(x, hn::Set(d, T(-100)), hn::Set(d, T(100)));
+  const auto slope = hn::MulAdd(hn::Mul(near, near), c3, c1);
+  const auto ds = hn::Mul(s, hn::Sub(hn::Set(d, T(1)), s));
+  return {hn::Mul(x, s), hn::MulAdd(hn::Mul(x, ds), slope, s)};
 }
 
 CROSSTALK_END_TARGET
