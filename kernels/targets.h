@@ -7,13 +7,13 @@
 //   void SoftmaxRow(int64_t n, const T* x, T* y) { … }
 //   CROSSTALK_END_TARGET
 //
-// Outside of all namespaces a source says what is called of it:
+// Outside of all namespaces a source says what others call:
 //
-//   CROSSTALK_DISPATCH(SoftmaxRow)                             SoftmaxRowOnTarget<T>() is SoftmaxRow<T>
-//   CROSSTALK_TARGETS(ForwardInFloat, ForwardIn<FloatTerms>)   ForwardInFloat() is the other, a function or a value
+//   CROSSTALK_DISPATCH(SoftmaxRow)                          SoftmaxRowOnTarget<T>() is SoftmaxRow<T>
+//   CROSSTALK_TARGETS(MixForwardOnTarget, MixForward)       MixForwardOnTarget() is the other, a function or a value
 //
-// of the SIMD target in use, which they settle: once per call of a kernel, outside its loops. The rest of a source is
-// compiled once, under HWY_ONCE. No #pragma once: each target includes this again.
+// of the SIMD target in use, which is settled then. They are called once per call of a kernel, outside its loops. The
+// rest of a source is compiled once, under HWY_ONCE. Each target includes this again: hence no #pragma once.
 #include "crosstalk/kernels/simd.h"
 #include "hwy/highway.h"
 
@@ -36,7 +36,7 @@
   } \
   HWY_AFTER_NAMESPACE();
 
-// Highway exports functions, not instances of templates: one that returns them.
+// Highway exports functions, not instances of templates: this one returns them.
 #define CROSSTALK_TARGETS(Name, ...) \
   namespace crosstalk::kernels::HWY_NAMESPACE { \
   [[maybe_unused]] static auto Name##Here() { return __VA_ARGS__; } \
