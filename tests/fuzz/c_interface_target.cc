@@ -39,6 +39,14 @@ Fixture& GetFixture() {
   return *fixture;
 }
 
+// A call whose arguments are taken in their order, as within braces they are on every compiler.
+template <auto Function>
+struct Ordered {
+  template <typename... Arguments>
+  explicit Ordered(Arguments... arguments) : status(Function(arguments...)) {}
+  ct_status status;
+};
+
 // The input as a host that calls: each call's function and arguments are the next bytes.
 class Host {
  public:
@@ -210,19 +218,14 @@ ct_status Host::Call(int function) {
       return Keep(ct_tensors_create(Out(&tensors)), tensors);
     case 10:
     case 11:
-    case 12: {
-      ct_tensors* const list = As<ct_tensors>();
-      const char* const name = Name();
-      return ct_tensors_add(list, name, As<ct_tensor>());
-    }
+    case 12:
+      return Ordered<ct_tensors_add>{As<ct_tensors>(), Name(), As<ct_tensor>()}.status;
     case 13:
       return ct_tensors_size(As<ct_tensors>(), Out(&size));
     case 14:
       return Keep(ct_tensors_at(As<ct_tensors>(), Byte() % 16, Out(&text), Out(&tensor)), tensor);
-    case 15: {
-      ct_tensors* const list = As<ct_tensors>();
-      return Keep(ct_tensors_find(list, Name(), Out(&tensor)), tensor);
-    }
+    case 15:
+      return Keep(Ordered<ct_tensors_find>{As<ct_tensors>(), Name(), Out(&tensor)}.status, tensor);
     case 16:
       return Keep(ct_attention_create(Text(), Out(&attention)), attention);
     case 17:
@@ -230,34 +233,27 @@ ct_status Host::Call(int function) {
       const auto* const layer = As<ct_attention>();
       const auto* const inputs = As<ct_tensors>();
       ct_pass** const made = Out(&pass);
-      const ct_status status =
-          ct_attention_forward(layer, inputs, Byte() % 2 ? nullptr : "{\"weights\": true}", Out(&tensors), made);
-      return Keep(Keep(status, tensors), pass);
+      const char* const options = Byte() % 2 ? nullptr : "{\"weights\": true}";
+      return Keep(Keep(ct_attention_forward(layer, inputs, options, Out(&tensors), made), tensors), pass);
     }
-    case 19: {
-      const auto* const layer = As<ct_attention>();
-      return Keep(ct_attention_begin(layer, As<ct_tensor>(), Out(&cache)), cache);
-    }
-    case 20: {
-      const auto* const layer = As<ct_attention>();
-      auto* const state = As<ct_cache>();
-      return Keep(ct_attention_step(layer, state, As<ct_tensors>(), Out(&tensors)), tensors);
-    }
+    case 19:
+      return Keep(Ordered<ct_attention_begin>{As<ct_attention>(), As<ct_tensor>(), Out(&cache)}.status, cache);
+    case 20:
+      return Keep(
+          Ordered<ct_attention_step>{As<ct_attention>(), As<ct_cache>(), As<ct_tensors>(), Out(&tensors)}.status,
+          tensors);
     case 21:
-    case 22: {
-      auto* const of = As<ct_pass>();
-      const char* const name = Name();
-      return Keep(ct_backward(of, name, As<ct_tensor>(), Out(&tensors)), tensors);
-    }
+    case 22:
+      return Keep(Ordered<ct_backward>{As<ct_pass>(), Name(), As<ct_tensor>(), Out(&tensors)}.status, tensors);
     case 23:
       return Keep(ct_model_open("/dev/null/none", Text(), Out(&model)), model);
-    case 24: {
-      const auto* const of = As<ct_model>();
-      const auto* const inputs = As<ct_tensors>();
-      const ct_status status =
-          ct_model_forward(of, inputs, Byte() % 2 ? nullptr : "{\"detail\": \"all\"}", Out(&tensors), Out(&pass));
-      return Keep(Keep(status, tensors), pass);
-    }
+    case 24:
+      return Keep(
+          Keep(Ordered<ct_model_forward>{As<ct_model>(), As<ct_tensors>(),
+                                         Byte() % 2 ? nullptr : "{\"detail\": \"all\"}", Out(&tensors), Out(&pass)}
+                   .status,
+               tensors),
+          pass);
     case 25: {
       const auto* const of = As<ct_model>();
       const char* const prompt = Text();
@@ -266,19 +262,16 @@ ct_status Host::Call(int function) {
       return ct_model_generate(of, prompt == nullptr ? nullptr : kept.data(), length, "{\"max_length\": 6}", Hear, this,
                                Out(&text), Out(&size));
     }
-    case 26: {
-      const auto* const of = As<ct_model>();
-      return ct_model_search(of, As<ct_tensors>(), "{\"max_length\": 3, \"beams\": 2}", Out(&text));
-    }
+    case 26:
+      return Ordered<ct_model_search>{As<ct_model>(), As<ct_tensors>(), "{\"max_length\": 3, \"beams\": 2}", Out(&text)}
+          .status;
     case 27: {
       const auto* const of = As<ct_model>();
       const char* const given = Text();
       return Keep(ct_model_encode(of, given, given == nullptr ? 0 : text_.size(), Out(&tensor)), tensor);
     }
-    case 28: {
-      const auto* const of = As<ct_model>();
-      return ct_model_decode(of, As<ct_tensor>(), Out(&text), Out(&size));
-    }
+    case 28:
+      return Ordered<ct_model_decode>{As<ct_model>(), As<ct_tensor>(), Out(&text), Out(&size)}.status;
     case 29:
       return Keep(ct_training_open(Byte() % 2 ? nullptr : "", Text(), "none", nullptr, Out(&training)), training);
     case 30:

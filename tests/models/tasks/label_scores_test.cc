@@ -19,12 +19,11 @@ const TaskType kCb = MakeTask("cb", "superglue", TaskForm::kClassification, {"en
 TEST(LabelScoresTest, WordsThatAreNoLabelAreWrong) {
   const auto rows = LabelledRows({0, 1, 1, 0});
   const auto answers = Answers({"maybe", "1", "", "0"});
-  EXPECT_EQ(ValueOf(FindTask("boolq").score(kBinary, rows, answers), "accuracy"), 0.5);
-  const auto measures = FindTask("mrpc").score(kBinary, rows, answers);
-  EXPECT_EQ(Names(measures), "accuracy f1");
-  EXPECT_EQ(ValueOf(measures, "f1"), 0.5);  // 1 right, 1 missed, 1 too many
-  EXPECT_EQ(ValueOf(FindTask("cola").score(kBinary, LabelledRows({0, 0}), Answers({"0", "0"})), "matthews_correlation"),
-            0);
+  ExpectMeasures(FindTask("boolq").score(kBinary, rows, answers), "accuracy", {0.5});
+  // 1 right, 1 missed, 1 too many.
+  ExpectMeasures(FindTask("mrpc").score(kBinary, rows, answers), "accuracy f1", {0.5, 0.5});
+  ExpectMeasures(FindTask("cola").score(kBinary, LabelledRows({0, 0}), Answers({"0", "0"})), "matthews_correlation",
+                 {0});
 }
 
 TEST(LabelScoresTest, EveryRowNeedsItsPrediction) {
@@ -45,11 +44,8 @@ TEST(LabelScoresTest, MultipleChoicesAreAnsweredAsTheyAreNamed) {
     row.group = "high";
   }
   rows[1].group = "middle";
-  const auto measures = ScoreRace(race, rows, Answers({"A", "D", "E"}));
-  EXPECT_EQ(Names(measures), "accuracy accuracy_middle accuracy_high");
-  EXPECT_DOUBLE_EQ(ValueOf(measures, "accuracy"), 2.0 / 3);
-  EXPECT_EQ(ValueOf(measures, "accuracy_middle"), 1);
-  EXPECT_EQ(ValueOf(measures, "accuracy_high"), 0.5);
+  ExpectMeasures(ScoreRace(race, rows, Answers({"A", "D", "E"})), "accuracy accuracy_middle accuracy_high",
+                 {2.0 / 3, 1, 0.5});
   rows.erase(rows.begin() + 1);
   EXPECT_EQ(Names(ScoreRace(race, rows, Answers({"A", "B", "C"}))), "accuracy accuracy_high");
 }
@@ -58,11 +54,9 @@ TEST(LabelScoresTest, StsBReadsNumbersAsPythonDoes) {
   const TaskType sts_b = MakeTask("sts-b", "glue", TaskForm::kRegression, {});
   auto rows = LabelledRows({0, 0, 0, 0});
   for (size_t i = 0; i < rows.size(); ++i) rows[i].number = static_cast<double>(i);
-  const auto measures = ScoreStsB(sts_b, rows, Answers({" 0.5\n", "+1e0", "2.5", "-3"}));
-  EXPECT_EQ(Names(measures), "pearson spearmanr");
-  // Of (0.5, 1, 2.5, -3): Σ(x - x̄)(y - ȳ) = -4.5, of squares 5 and 16.25.
-  EXPECT_DOUBLE_EQ(ValueOf(measures, "pearson"), -4.5 / std::sqrt(5 * 16.25));
-  EXPECT_DOUBLE_EQ(ValueOf(measures, "spearmanr"), -0.2);
+  // For (0.5, 1, 2.5, -3) Σ(x - x̄)(y - ȳ) is -4.5, and the squares are 5 and 16.25.
+  ExpectMeasures(ScoreStsB(sts_b, rows, Answers({" 0.5\n", "+1e0", "2.5", "-3"})), "pearson spearmanr",
+                 {-4.5 / std::sqrt(5 * 16.25), -0.2});
   EXPECT_TRUE(std::isnan(ValueOf(ScoreStsB(sts_b, rows, Answers({"1", "2", "nan", "3"})), "spearmanr")));
   EXPECT_TRUE(std::isnan(ValueOf(ScoreStsB(sts_b, rows, Answers({"1", "1", "1", "1"})), "pearson")));
   EXPECT_EQ(NumberOfAnswer("\x1F\v\f 3\r\n\t"), 3);
@@ -109,35 +103,28 @@ TEST(LabelScoresTest, AnswersOfNoLabelAreCounted) {
 }
 
 TEST(LabelScoresTest, CbAveragesAllItsClasses) {
-  const auto measures = FindTask("cb").score(kCb, LabelledRows({0, 1, 1, 2}),
-                                             Answers({"entailment", "entailment", "neutral", "neutral"}));
-  EXPECT_EQ(Names(measures), "accuracy f1");
-  EXPECT_EQ(ValueOf(measures, "accuracy"), 0.5);
-  EXPECT_DOUBLE_EQ(ValueOf(measures, "f1"), 4.0 / 9);
-  EXPECT_DOUBLE_EQ(ValueOf(FindTask("cb").score(kCb, LabelledRows({0}), Answers({"entailment"})), "f1"), 1.0 / 3);
+  ExpectMeasures(FindTask("cb").score(kCb, LabelledRows({0, 1, 1, 2}),
+                                      Answers({"entailment", "entailment", "neutral", "neutral"})),
+                 "accuracy f1", {0.5, 4.0 / 9});
+  ExpectMeasures(FindTask("cb").score(kCb, LabelledRows({0}), Answers({"entailment"})), "accuracy f1", {1, 1.0 / 3});
 }
 
 TEST(LabelScoresTest, MultiRcScoresOptionsAndQuestions) {
   auto rows = LabelledRows({1, 0, 1, 0, 0, 1});
   for (size_t i = 0; i < rows.size(); ++i) rows[i].group = i < 3 ? "0-0" : i < 5 ? "0-1" : "1-0";
   std::swap(rows[2], rows[4]);  // questions need not stand together
-  const auto measures = ScoreMultiRc(kBoolean, rows, Answers({"true", "true", "false", "false", "false", "maybe"}));
-  EXPECT_EQ(Names(measures), "exact_match f1_m f1_a em1");
-  EXPECT_EQ(ValueOf(measures, "exact_match"), 1.0 / 3);  // two wrong, none wrong, one wrong
-  EXPECT_EQ(ValueOf(measures, "em1"), 2.0 / 3);
-  // Precisions 1/2, 1 (none chosen), 1 (none chosen); recalls 1/2, 1 (none to choose), 0.
+  // Precisions 1/2, 1 (none chosen), 1 (none chosen); recalls 1/2, 1 (none to choose), 0. Two wrong, none, one wrong.
   const double precision = (0.5 + 1 + 1) / 3, recall = (0.5 + 1 + 0) / 3;
-  EXPECT_DOUBLE_EQ(ValueOf(measures, "f1_m"), 2 * precision * recall / (precision + recall));
-  EXPECT_DOUBLE_EQ(ValueOf(measures, "f1_a"), 2.0 * 1 / (3 + 2));
+  ExpectMeasures(ScoreMultiRc(kBoolean, rows, Answers({"true", "true", "false", "false", "false", "maybe"})),
+                 "exact_match f1_m f1_a em1",
+                 {1.0 / 3, 2 * precision * recall / (precision + recall), 2.0 * 1 / (3 + 2), 2.0 / 3});
 }
 
 TEST(LabelScoresTest, RecordTakesTheBestOfItsAnswers) {
   const TaskType record = MakeTask("record", "superglue", TaskForm::kSpan, {});
   const auto rows = AnsweredRows({{"United Nations", "U.N."}, {"Kofi Annan"}, {"the"}, {"x"}});
-  const auto measures = ScoreRecord(record, rows, {{"0", "the UN", {}}, {"1", "Annan", {}}, {"2", "a", {}}});
-  EXPECT_EQ(Names(measures), "exact_match f1");
-  EXPECT_EQ(ValueOf(measures, "exact_match"), 0.5);
-  EXPECT_EQ(ValueOf(measures, "f1"), (1 + 2.0 / 3) / 4);
+  ExpectMeasures(ScoreRecord(record, rows, {{"0", "the UN", {}}, {"1", "Annan", {}}, {"2", "a", {}}}), "exact_match f1",
+                 {0.5, (1 + 2.0 / 3) / 4});
   testing::ExpectError([&] { ScoreRecord(record, AnsweredRows({{}}), Answers({""})); }, ErrorKind::kData,
                        {"line 1: has no answer"});
 }
@@ -165,9 +152,8 @@ TEST(LabelScoresTest, GenderParityIsOfPairs) {
   auto rows = LabelledRows({0, 1, 1, 1});
   EXPECT_EQ(Names(ScoreAxG(kBoolean, rows, Answers({"false", "true", "true", "false"}))), "accuracy");
   for (size_t i = 0; i < rows.size(); ++i) rows[i].group = i < 2 ? "0" : "1";
-  const auto measures = ScoreAxG(kBoolean, rows, Answers({"true", "true", "true", "false"}));
-  EXPECT_EQ(ValueOf(measures, "accuracy"), 0.5);
-  EXPECT_EQ(ValueOf(measures, "gender_parity"), 0.5);
+  ExpectMeasures(ScoreAxG(kBoolean, rows, Answers({"true", "true", "true", "false"})), "accuracy gender_parity",
+                 {0.5, 0.5});
 }
 
 }  // namespace crosstalk::label_scores_test

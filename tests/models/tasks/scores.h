@@ -1,6 +1,8 @@
 // Rows, predictions and measures as the tests of scores write them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -51,6 +53,14 @@ inline std::string Names(const std::vector<Metric>& measures) {
   std::string names;
   for (const Metric& measure : measures) names += (names.empty() ? "" : " ") + measure.name;
   return names;
+}
+
+// All measures: their names, and their values in that order.
+inline void ExpectMeasures(const std::vector<Metric>& measures, const std::string& names,
+                           const std::vector<double>& values) {
+  EXPECT_EQ(Names(measures), names);
+  ASSERT_EQ(measures.size(), values.size());
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_DOUBLE_EQ(measures[i].value, values[i]) << measures[i].name;
 }
 
 inline double ValueOf(const std::vector<Metric>& measures, const std::string& name) {

@@ -113,21 +113,6 @@ TEST(PublishedTokenizerTest, UnigramWithRulesBeforeItsModel) {
   ExpectKept(*tokenizer, "  CAF\u00c9s ``\u00bd  [MASK]cafe");
 }
 
-TEST(PublishedTokenizerTest, SentinelsAreTheExtraIdsOnTop) {
-  const std::string flags =
-      "'single_word': false, 'lstrip': false, 'rstrip': false, 'normalized': false, 'special': true}";
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(
-      Changed(kAlbert, {"['2', -4.0], ['⁄', -6.0] => ['<extra_id_1>', 0], ['<extra_id_0>', 0]",
-                        "'normalized': false}], => 'normalized': false}, {'id': 10, 'content': '<extra_id_1>', " +
-                            flags + ", {'id': 11, 'content': '<extra_id_0>', " + flags + "],"}),
-      "x", 100);
-  EXPECT_EQ(tokenizer->vocab_size(), 12);
-  EXPECT_EQ(tokenizer->num_sentinels(), 2);
-  EXPECT_EQ(tokenizer->Sentinel(0), 11);
-  EXPECT_EQ(tokenizer->Encode("cafe<extra_id_0>s<extra_id_1>"), (Row{6, 11, 5, 7, 10}));
-  ExpectKept(*tokenizer, "cafe<extra_id_0>s<extra_id_1>");
-}
-
 TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
   const struct {
     const char *file, *change, *says;
