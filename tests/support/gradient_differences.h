@@ -15,8 +15,8 @@
 namespace crosstalk::testing {
 
 // d loss / d θ along a random direction of length about 1 in each parameter alone, in double, against central
-// differences of step 1e-5, whose error is step² times the third derivative, and 1e-16·loss/step: within `tolerance` of 1 or of their size. More
-// than `least` of the gradients are not zero.
+// differences of step 1e-5, whose error is step² times the third derivative, and 1e-16·loss/step: within `tolerance` of
+// 1 or of their size. More than `least` of the gradients are not zero.
 inline void ExpectGradientsOfDifferences(const Module& model, const std::function<Variable()>& loss, double tolerance,
                                          int least = 0) {
   constexpr double kStep = 1e-5;

@@ -50,6 +50,7 @@ TEST(CorpusTest, BadFilesAreRefusedWithNameAndByte) {
       {"nothing", {"empty.txt", ""}, {"empty"}},
       {"white space", {"blank.txt", "\n \n\t\n"}, {"too short"}},
       {"a word", {"word.txt", "word"}, {"too short"}},
+      {"a long word", {"long.txt", std::string(250, 'w')}, {"too short"}},
       {"a NUL", {"nul.txt", std::string("some\0text", 9)}, {"byte 4 "}},
       {"Latin-1", {"latin.txt", "a long caf\xE9 line"}, {"byte 10 "}},
       {"a cut character", {"cut.txt", "one two \xE2\x82"}, {"byte 8 "}},
@@ -170,6 +171,7 @@ TEST(CorpusTest, ATextWithoutSpacesOrLinesIsCutAtCharacters) {
     EXPECT_EQ(FindInvalidUtf8(validation), std::string::npos);
     EXPECT_NEAR(static_cast<double>(validation.size()), 0.05 * static_cast<double>(cut), 5.0);
   }
+  EXPECT_NO_THROW(OpenFileCorpus({dir.Put("signs.txt", std::string(260, 'w'))}));  // no word is that long
   const auto source = OpenTextSource(dir / "chinese.txt");
   for (int64_t i = 1; i < 200; ++i) {
     const std::string segment = source->ReadSegment(0, i, 7, 500 + i, TextSource::Order::kSequential);

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/messages.h"
@@ -26,15 +27,24 @@ TextSection Whole(const std::string& path) {
 
 // Characters of one to four bytes, and all that JSON escapes.
 std::string RandomText(size_t size, RandomSequence& random) {
-  const std::string parts[] = {"word ",    "\n",           "\"",       "\\",           "/",
-                               "\b\f\r\t", "\x01\x1F\x7F", "\xC3\xA9", "\xE6\x97\xA5", "\xF0\x9F\x99\x82",
+  const std::string parts[] = {"word ",
+                               "\n",
+                               "\"",
+                               "\\",
+                               "/",
+                               "\b\f\r\t",
+                               "\x01\x1F\x7F",
+                               "\xC3\xA9",
+                               "\xE6\x97\xA5",
+                               "\xF0\x9F\x99\x82",
+                               "\u07FF\u0800\uFFFF\U00010000",
                                "u0041"};
   std::string text;
   while (text.size() < size) text += parts[random.UniformInt(std::size(parts))];
   return text;
 }
 
-// As a JSON string, with every character that is not plain ASCII as \uXXXX, also those that need none.
+// As a JSON string, with every character as \uXXXX, also those that need none.
 std::string Escaped(const std::string& text) {
   std::string out = "\"";
   const auto unit = [&](unsigned code) {
@@ -42,20 +52,16 @@ std::string Escaped(const std::string& text) {
     snprintf(digits, sizeof digits, code % 2 == 0 ? "\\u%04x" : "\\u%04X", code);
     out += digits;
   };
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const int length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    unsigned code = length == 1 ? lead : lead & (0x7Fu >> length);
-    for (int k = 1; k < length; ++k) code = code << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3F);
-    if (code == '/') {
+  for (const TracedCharacter& character : TraceText(text, 0, std::ssize(text))) {
+    const char32_t code = character.code;
+    if (code == U'/') {
       out += "\\/";
-    } else if (code >= 0x10000) {
+    } else if (code < 0x10000) {
+      unit(code);
+    } else {
       unit(0xD800 + ((code - 0x10000) >> 10));
       unit(0xDC00 + ((code - 0x10000) & 0x3FF));
-    } else {
-      unit(code);
     }
-    i += length;
   }
   return out + "\"";
 }

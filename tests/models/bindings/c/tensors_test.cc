@@ -13,19 +13,6 @@ namespace crosstalk::tensors_test {
 
 void Count(void* context) { ++*static_cast<int*>(context); }
 
-TEST(CTensorsTest, WrappedMemoryIsNotCopied) {
-  std::vector<float> values = SomeValues(6);
-  const Owned<ct_tensor> tensor = Wrap(values, {2, 3});
-  ct_array seen = {};
-  ASSERT_CT(ct_tensor_array(tensor, &seen));
-  EXPECT_EQ(seen.data, values.data());
-  EXPECT_EQ(seen.dtype, CT_FLOAT32);
-  ASSERT_EQ(seen.rank, 2);
-  EXPECT_EQ(seen.shape[1], 3);
-  EXPECT_EQ(seen.strides[0], 3);
-  EXPECT_EQ(seen.read_only, 0);
-}
-
 TEST(CTensorsTest, ReleaseIsCalledOnceWhenNothingRefersToTheMemory) {
   std::vector<float> values = SomeValues(6);
   int released = 0;
@@ -84,22 +71,6 @@ TEST(CTensorsTest, NamesOfAListAreThere) {
   ct_tensor* none = nullptr;
   EXPECT_EQ(ct_tensors_find(list, "two", &none), CT_USAGE);
   EXPECT_STREQ(ct_last_error(), "there is no tensor two; there are one");
-}
-
-TEST(CTensorsTest, DLPackGoesOutAndComesBackWithoutACopy) {
-  for (const ct_dlpack form : {CT_DLPACK_UNVERSIONED, CT_DLPACK_VERSIONED}) {
-    std::vector<float> values = SomeValues(6);
-    Owned<ct_tensor> tensor = Wrap(values, {2, 3});
-    void* managed = nullptr;
-    ASSERT_CT(ct_tensor_to_dlpack(tensor, form, &managed));
-    tensor.Free();
-    Owned<ct_tensor> back;
-    ASSERT_CT(ct_tensor_from_dlpack(managed, form, &back));
-    ct_array seen = {};
-    ASSERT_CT(ct_tensor_array(back, &seen));
-    EXPECT_EQ(seen.data, values.data());
-    EXPECT_EQ(seen.shape[0], 2);
-  }
 }
 
 TEST(CTensorsTest, ReadOnlyMemoryStaysSoAndHasNoUnversionedForm) {

@@ -191,14 +191,10 @@ class CModelTest : public ::testing::Test {
     EXPECT_CT(ct_model_open(run_.c_str(), nullptr, &model_));
   }
 
-  Owned<ct_tensor> Ids(const std::string& text) {
-    Owned<ct_tensor> ids;
-    EXPECT_CT(ct_model_encode(model_, text.data(), text.size(), &ids));
-    return ids;
-  }
   // The ids as a row, int32[1, n], under each name.
   Owned<ct_tensors> Inputs(const std::string& text, const std::vector<const char*>& names) {
-    const Owned<ct_tensor> ids = Ids(text);
+    Owned<ct_tensor> ids;
+    EXPECT_CT(ct_model_encode(model_, text.data(), text.size(), &ids));
     ct_array array = {};
     EXPECT_CT(ct_tensor_array(ids, &array));
     const std::vector<int64_t> shape = {1, array.shape[0]};
@@ -215,50 +211,6 @@ class CModelTest : public ::testing::Test {
   std::string run_;
   Owned<ct_model> model_;
 };
-
-TEST_F(CModelTest, TheTokenizerReadsAndWrites) {
-  const Owned<ct_tensor> ids = Ids("a fox");
-  const char* text = nullptr;
-  size_t length = 0;
-  ASSERT_CT(ct_model_decode(model_, ids, &text, &length));
-  EXPECT_EQ(std::string(text, length), "a fox");
-  ct_tensor* none = nullptr;
-  EXPECT_EQ(ct_model_encode(model_, "\xff", 1, &none), CT_USAGE);
-  EXPECT_EQ(ct_model_encode(model_, nullptr, 3, &none), CT_USAGE);
-}
-
-TEST_F(CModelTest, ForwardGivesLogitsLossAndGradients) {
-  const Owned<ct_tensors> inputs = Inputs("a small fox", {"input_ids", "labels"});
-  Owned<ct_tensors> outputs, gradients, parameters;
-  Owned<ct_pass> pass;
-  ASSERT_CT(ct_model_forward(model_, inputs, nullptr, &outputs, &pass));
-  const float loss = ValuesOf(outputs, "loss")[0];
-  EXPECT_GT(loss, 0);
-  ASSERT_CT(ct_backward(pass, "loss", nullptr, &gradients));
-  ASSERT_CT(ct_parameters(model_, &parameters));
-  size_t count = 0, of_parameters = 0;
-  ASSERT_CT(ct_tensors_size(gradients, &count));
-  ASSERT_CT(ct_tensors_size(parameters, &of_parameters));
-  EXPECT_EQ(count, of_parameters);
-  // A step against the gradient makes the loss smaller: d loss = -rate·|g|².
-  double squares = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const char* name = nullptr;
-    Owned<ct_tensor> gradient, parameter;
-    ASSERT_CT(ct_tensors_at(gradients, i, &name, &gradient));
-    ASSERT_CT(ct_tensors_find(parameters, std::string(name).c_str(), &parameter));
-    const std::vector<float> g = ValuesOf(gradient);
-    ct_array array = {};
-    ASSERT_CT(ct_tensor_array(parameter, &array));
-    for (size_t j = 0; j < g.size(); ++j) {
-      static_cast<float*>(array.data)[j] -= 1e-3f * g[j];
-      squares += g[j] * g[j];
-    }
-  }
-  Owned<ct_tensors> after;
-  ASSERT_CT(ct_model_forward(model_, inputs, nullptr, &after, nullptr));
-  EXPECT_NEAR(loss - ValuesOf(after, "loss")[0], 1e-3 * squares, 0.2e-3 * squares);  // a fifth for the curvature
-}
 
 struct Heard {
   std::string text;
@@ -295,17 +247,6 @@ TEST_F(CModelTest, WhatIsGeneratedComesInPiecesAndMayBeStopped) {
   ASSERT_CT(ct_model_generate(model_, "The", 3, R"({"beams": 2, "max_length": 4})", nullptr, nullptr, &text, nullptr));
   EXPECT_EQ(ct_model_generate(model_, "The", 3, R"({"beams": 0})", nullptr, nullptr, &text, nullptr), CT_USAGE);
   EXPECT_STREQ(ct_last_error_field(), "beams");
-}
-
-TEST_F(CModelTest, ASearchAnswersRowsOfIds) {
-  const Owned<ct_tensors> inputs = Inputs("a fox", {"input_ids"});
-  const char* json = nullptr;
-  ASSERT_CT(ct_model_search(model_, inputs, R"({"beams": 3, "answers": 2, "max_length": 4})", &json));
-  const Json rows = ParseJson(json, "answers");
-  ASSERT_EQ(rows.AsArray().size(), 1u);
-  const Json::Array& answers = rows.AsArray()[0].AsArray();
-  ASSERT_EQ(answers.size(), 2u);
-  EXPECT_GE(answers[0].At("score").AsDouble(), answers[1].At("score").AsDouble());
 }
 
 TEST_F(CModelTest, ThreadsMayUseItAtOnce) {
@@ -366,7 +307,7 @@ TEST_F(CModelTest, AForkedChildGoesOn) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-TEST_F(CModelTest, WhatHoldsNoModelIsAnErrorOfData) {
+TEST_F(CModelTest, WhatHoldsNoModelOrTextIsAnError) {
   ct_model* none = nullptr;
   EXPECT_EQ(ct_model_open((folder_ / "nothing").c_str(), nullptr, &none), CT_DATA);
   // What is not computed so is not accepted either.
@@ -377,25 +318,14 @@ TEST_F(CModelTest, WhatHoldsNoModelIsAnErrorOfData) {
     EXPECT_STREQ(ct_last_error_field(), field);
   }
   EXPECT_EQ(none, nullptr);
+  ct_tensor* ids = nullptr;
+  EXPECT_EQ(ct_model_encode(model_, "\xff", 1, &ids), CT_USAGE);
+  EXPECT_EQ(ct_model_encode(model_, nullptr, 3, &ids), CT_USAGE);
   Owned<ct_model> in_double;
   ASSERT_CT(ct_model_open(run_.c_str(), R"({"dtype": "float64"})", &in_double));
   const char* json = nullptr;
   ASSERT_CT(ct_describe(in_double, &json));
   EXPECT_EQ(ParseJson(json, "description").At("implementation"), Json("composed"));
-}
-
-TEST_F(CModelTest, TheModelOfATrainingIsWhatItTrains) {
-  const Owned<ct_training> training = Open(folder_ / "another");
-  Owned<ct_model> model;
-  ASSERT_CT(ct_training_model(training, &model));
-  Owned<ct_tensors> parameters;
-  ASSERT_CT(ct_parameters(model, &parameters));
-  const char* name = nullptr;
-  Owned<ct_tensor> first;
-  ASSERT_CT(ct_tensors_at(parameters, 0, &name, &first));
-  const std::vector<float> before = ValuesOf(first);
-  EXPECT_EQ(Steps(training, 1), 1);
-  EXPECT_NE(ValuesOf(first), before);
 }
 
 }  // namespace crosstalk::training_test
