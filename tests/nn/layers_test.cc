@@ -1,4 +1,4 @@
-// The small layers: dense, embedding, norms, dropout, feed-forward, against their equations in plain loops.
+// The small layers: dense, embedding, norms, dropout, feed-forward, classifier, beside their equations by ops.
 #include "crosstalk/nn/layers.h"
 
 #include <gtest/gtest.h>
@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops.h"
-#include "crosstalk/autograd/tape.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/close.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace layers_test {
@@ -23,42 +24,67 @@ Tensor Random(const Shape& shape, uint32_t stream) {
   FillNormal(tensor, {.seed = 31, .stream = stream}, 0.0, 1.0);
   return tensor;
 }
-
 Values ValueOf(const Variable& variable) { return variable.value().ToVector<double>(); }
 
-// a[rows, inner]·b[inner, cols]
-Values Product(const Values& a, const Values& b, size_t rows, size_t inner, size_t cols) {
-  Values c(rows * cols, 0.0);
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t k = 0; k < inner; ++k) {
-      for (size_t j = 0; j < cols; ++j) c[i * cols + j] += a[i * inner + k] * b[k * cols + j];
-    }
-  }
-  return c;
-}
-
 // Sums of at most 11 products of numbers of order 1, in double.
-void ExpectClose(const Values& actual, const Values& expected) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-13) << "element " << i;
+void ExpectClose(const Variable& actual, const Variable& expected) {
+  EXPECT_EQ(actual.shape(), expected.shape());
+  EXPECT_TRUE(testing::AllClose(ValueOf(actual), ValueOf(expected), {1e-13, 0}));
 }
 
-TEST(LinearTest, IsTheProductPlusBiasOverAllLeadingDimensions) {
-  const Linear linear(5, 3, LinearBias::kYes, Initializer(1, DType::kFloat64, "dense"));
-  const std::vector<NamedParameter> parameters = linear.Parameters();
-  parameters[1].value.SetValue(Random({3}, 9));
+// The parameters, with values that show where they start as 0 or 1.
+std::vector<Variable> Filled(const Module& module) {
+  std::vector<Variable> all;
+  for (const NamedParameter& parameter : module.Parameters()) {
+    if (parameter.matrix_shape.rank() == 0) {
+      parameter.value.SetValue(Random(parameter.value.shape(), 100 + static_cast<uint32_t>(all.size())));
+    }
+    all.push_back(parameter.value);
+  }
+  return all;
+}
+
+const Initializer kInit(1, DType::kFloat64, "layer");
+
+TEST(LayersTest, FollowTheirEquationsOverAllLeadingDimensions) {
   const Variable x(Random({2, 7, 5}, 1));
-  const Variable y = linear.Forward(x);
-  EXPECT_EQ(y.shape(), (Shape{2, 7, 3}));
-  Values expected = Product(ValueOf(x), ValueOf(parameters[0].value), 14, 5, 3);
-  const Values bias = ValueOf(parameters[1].value);
-  for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 3];
-  ExpectClose(ValueOf(y), expected);
+  const Linear linear(5, 3, LinearBias::kYes, kInit.At("linear"));
+  const std::vector<Variable> l = Filled(linear);
+  ExpectClose(linear.Forward(x), Add(Reshape(MatMul(Reshape(x, {14, 5}), l[0]), {2, 7, 3}), l[1]));
+
+  const NormLayer rms(5, {.kind = NormKind::kRms, .epsilon = 1e-2}, kInit.At("rms"));
+  ExpectClose(rms.Forward(x), RmsNorm(x, Filled(rms)[0], 1e-2));
+  const NormLayer norm(5, {.kind = NormKind::kLayer, .epsilon = 1e-3}, kInit.At("norm"));
+  const std::vector<Variable> n = Filled(norm);
+  ExpectClose(norm.Forward(x), LayerNorm(x, n[0], n[1], 1e-3));
+
+  const EmbeddingLayer embedding(6, 4, 1.0, kInit.At("embedding"));
+  const Tensor ids = Tensor::FromValues<int32_t>({2, 2}, std::vector<int32_t>{5, 0, 3, 5});
+  ExpectClose(embedding.Forward(ids), Embedding(embedding.table(), ids));
 }
 
-TEST(LinearTest, RefusesAWidthThatDoesNotFit) {
-  const Linear linear(5, 3, LinearBias::kNo, Initializer(1));
-  EXPECT_THROW(linear.Forward(Variable(Tensor::Zeros({2, 4}, DType::kFloat32))), Error);
+TEST(FeedForwardTest, EachKindFollowsItsEquation) {
+  const Variable x(Random({2, 3, 5}, 6));
+  using Activation = std::function<Variable(const Variable& z, const Variable& other)>;
+  const std::pair<FeedForwardKind, Activation> kKinds[] = {
+      {FeedForwardKind::kRelu, [](auto& z, auto&) { return Relu(z); }},
+      {FeedForwardKind::kGelu, [](auto& z, auto&) { return Gelu(z); }},
+      {FeedForwardKind::kGeluTanh, [](auto& z, auto&) { return GeluTanh(z); }},
+      {FeedForwardKind::kGatedGelu, [](auto& z, auto& other) { return Mul(GeluTanh(z), other); }},
+      {FeedForwardKind::kSwiGlu, [](auto& z, auto& other) { return Mul(Mul(z, Sigmoid(z)), other); }}};
+  for (const auto& [kind, activation] : kKinds) {
+    SCOPED_TRACE(Name(kind));
+    const bool gated = kind == FeedForwardKind::kGatedGelu || kind == FeedForwardKind::kSwiGlu;
+    const FeedForward layer({.d_model = 5, .d_ff = 11, .kind = kind}, Initializer(1, DType::kFloat64));
+    const std::vector<NamedParameter> p = layer.Parameters();
+    ASSERT_EQ(p.size(), gated ? 3u : 2u);
+    EXPECT_EQ(p[0].name, gated ? "wi_0" : "wi");
+    const auto times = [&](const Variable& in, size_t i) { return MatMul(in, p[i].value); };
+    const Variable rows = Reshape(x, {6, 5});
+    const Variable hidden = activation(times(rows, 0), gated ? times(rows, 1) : Variable());
+    ExpectClose(layer.Forward(x, {}), Reshape(times(hidden, p.size() - 1), {2, 3, 5}));
+    EXPECT_EQ(ParseName<FeedForwardKind>("feed_forward", Name(kind)), kind);
+  }
 }
 
 TEST(LinearTest, StartsWithTheAskedSpread) {
@@ -71,45 +97,6 @@ TEST(LinearTest, StartsWithTheAskedSpread) {
   // A normal of std 1/20 cut at two std has std 0.8796/20; 120,000 samples give it to well below 1 %.
   EXPECT_NEAR(std::sqrt(sum / 120000) * 20, 0.8796, 0.01);
   EXPECT_LE(largest, 0.1);
-}
-
-TEST(EmbeddingLayerTest, LooksUpRows) {
-  const EmbeddingLayer embedding(6, 4, 1.0, Initializer(1, DType::kFloat64));
-  const Tensor ids = Tensor::FromValues<int32_t>({2, 2}, std::vector<int32_t>{5, 0, 3, 5});
-  const Variable y = embedding.Forward(ids);
-  ASSERT_EQ(y.shape(), (Shape{2, 2, 4}));
-  const std::vector<int64_t> flat = {5, 0, 3, 5};
-  for (int64_t i = 0; i < 4; ++i) {
-    for (int64_t j = 0; j < 4; ++j) {
-      EXPECT_EQ(y.value().At({i / 2, i % 2, j}), embedding.table().value().At({flat[static_cast<size_t>(i)], j}));
-    }
-  }
-}
-
-TEST(NormLayerTest, RmsAndLayerNormFollowTheirEquations) {
-  const NormLayer rms(11, {.kind = NormKind::kRms, .epsilon = 1e-6}, Initializer(1, DType::kFloat64));
-  const NormLayer layer(11, {.kind = NormKind::kLayer, .epsilon = 1e-12}, Initializer(1, DType::kFloat64));
-  rms.Parameters()[0].value.SetValue(Random({11}, 2));
-  layer.Parameters()[0].value.SetValue(Random({11}, 3));
-  layer.Parameters()[1].value.SetValue(Random({11}, 4));
-  const Variable x(Random({3, 11}, 5));
-  const Values in = ValueOf(x), scale = ValueOf(rms.Parameters()[0].value);
-  const Values layer_scale = ValueOf(layer.Parameters()[0].value), bias = ValueOf(layer.Parameters()[1].value);
-  Values rms_expected, layer_expected;
-  for (size_t row = 0; row < 3; ++row) {
-    double squares = 0, mean = 0, variance = 0;
-    for (size_t j = 0; j < 11; ++j) {
-      squares += in[row * 11 + j] * in[row * 11 + j] / 11;
-      mean += in[row * 11 + j] / 11;
-    }
-    for (size_t j = 0; j < 11; ++j) variance += std::pow(in[row * 11 + j] - mean, 2) / 11;
-    for (size_t j = 0; j < 11; ++j) {
-      rms_expected.push_back(in[row * 11 + j] / std::sqrt(squares + 1e-6) * scale[j]);
-      layer_expected.push_back((in[row * 11 + j] - mean) / std::sqrt(variance + 1e-12) * layer_scale[j] + bias[j]);
-    }
-  }
-  ExpectClose(ValueOf(rms.Forward(x)), rms_expected);
-  ExpectClose(ValueOf(layer.Forward(x)), layer_expected);
 }
 
 TEST(ApplyDropoutTest, WorksInTrainingOnlyAndBySite) {
@@ -127,52 +114,9 @@ TEST(ApplyDropoutTest, WorksInTrainingOnlyAndBySite) {
     zeros += value == 0;
   }
   EXPECT_NEAR(zeros, 250, 4 * std::sqrt(1000 * 0.25 * 0.75));  // four standard deviations
-}
-
-// wi·x → act → ·wo, with gelu in its tanh form.
-void ExpectFeedForward(FeedForwardKind kind) {
-  const FeedForward layer({.d_model = 5, .d_ff = 11, .kind = kind}, Initializer(1, DType::kFloat64));
-  const std::vector<NamedParameter> p = layer.Parameters();
-  const Variable x(Random({2, 3, 5}, 6));
-  Values hidden = Product(ValueOf(x), ValueOf(p[0].value), 6, 5, 11);
-  if (kind == FeedForwardKind::kRelu) {
-    ASSERT_EQ(p.size(), 2u);
-    for (double& value : hidden) value = std::max(value, 0.0);
-  } else {
-    ASSERT_EQ(p.size(), 3u);
-    EXPECT_EQ(p[0].name, "wi_0");
-    const Values other = Product(ValueOf(x), ValueOf(p[1].value), 6, 5, 11);
-    for (size_t i = 0; i < hidden.size(); ++i) {
-      const double z = hidden[i];
-      if (kind == FeedForwardKind::kSwiGlu) {
-        hidden[i] = z / (1 + std::exp(-z)) * other[i];
-        continue;
-      }
-      hidden[i] = 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z))) * other[i];
-    }
-  }
-  const Variable y = layer.Forward(x, {});
-  EXPECT_EQ(y.shape(), (Shape{2, 3, 5}));
-  ExpectClose(ValueOf(y), Product(hidden, ValueOf(p.back().value), 6, 11, 5));
-}
-
-TEST(FeedForwardTest, ReluFollowsItsEquation) { ExpectFeedForward(FeedForwardKind::kRelu); }
-
-TEST(FeedForwardTest, GatedGeluFollowsItsEquation) { ExpectFeedForward(FeedForwardKind::kGatedGelu); }
-
-TEST(FeedForwardTest, SwiGluFollowsItsEquation) { ExpectFeedForward(FeedForwardKind::kSwiGlu); }
-
-TEST(FeedForwardTest, DropsHiddenUnitsInTraining) {
   const FeedForward layer({.d_model = 5, .d_ff = 11, .dropout_rate = 0.5}, Initializer(1, DType::kFloat64));
-  const Variable x(Random({2, 5}, 6));
-  ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
-  EXPECT_NE(ValueOf(layer.Forward(x, context)), ValueOf(layer.Forward(x, {})));
-}
-
-TEST(FeedForwardTest, NamesParse) {
-  EXPECT_EQ(ParseName<FeedForwardKind>("feed_forward", "relu"), FeedForwardKind::kRelu);
-  EXPECT_EQ(ParseName<FeedForwardKind>("feed_forward", "gated-gelu"), FeedForwardKind::kGatedGelu);
-  EXPECT_THROW(ParseName<FeedForwardKind>("feed_forward", "swish"), Error);
+  const Variable rows(Random({2, 5}, 6));
+  EXPECT_NE(ValueOf(layer.Forward(rows, context)), ValueOf(layer.Forward(rows, {})));
 }
 
 constexpr int64_t kClasses = 5, kRows = 7, kWidth = 3;
@@ -194,74 +138,54 @@ class TinyModel : public Module {
   Child<Classifier> classifier;
 };
 
-Variable Hidden() {
-  const Tensor values = Tensor::Empty({2, 2, kWidth}, DType::kFloat64);
-  FillNormal(values, {.seed = 3, .stream = 1, .step = 0}, 0, 1);
-  return Variable(values);
-}
+Variable Hidden() { return Variable(Random({2, 2, kWidth}, 1)); }
 
-TEST(ClassifierTest, LogitsAreProductsWithTheRowsOfTheClasses) {
-  for (const ClassifierKind kind : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
-    const TinyModel model(kind);
-    const bool tied = kind == ClassifierKind::kTied;
-    EXPECT_EQ(model.Parameters().size(), tied ? 1u : 2u);
-    const Tensor table = model.Parameters().back().value.value();
-    const double scale = tied ? 1 / std::sqrt(3.0) : 1.0;
-    const Variable hidden = Hidden();
-    const Tensor logits = model.classifier->Logits(hidden).value();
-    ASSERT_EQ(logits.shape(), (Shape{2, 2, kClasses}));
-    for (int64_t row = 0; row < 4; ++row) {
-      for (int64_t c = 0; c < kClasses; ++c) {
-        double expected = 0;
-        for (int64_t i = 0; i < kWidth; ++i) {
-          expected += hidden.value().data<double>()[row * kWidth + i] * table.data<double>()[c * kWidth + i];
-        }
-        EXPECT_NEAR(logits.data<double>()[row * kClasses + c], scale * expected, 1e-15);
-      }
-    }
-  }
-}
-
-TEST(ClassifierTest, AFormHasItsScaleAndTheBiasOfItsMaker) {
-  using enum LogitScale;
-  for (const LogitScale scale_kind : {kIfTied, kNever}) {
-    const TinyModel with(ClassifierKind::kTied, scale_kind), without(ClassifierKind::kTied);
-    EXPECT_EQ(with.Parameters().back().name, "bias");
-    const Tensor logits = with.classifier->Logits(Hidden()).value();
-    const Tensor plain = without.classifier->Logits(Hidden()).value();  // the same table: values follow from paths
-    const double scale = scale_kind == kNever ? std::sqrt(3.0) : 1.0;
-    for (int64_t i = 0; i < 4 * kClasses; ++i) {
-      EXPECT_NEAR(logits.data<double>()[i],
-                  scale * plain.data<double>()[i] + with.bias.value().data<double>()[i % kClasses], 1e-14);
-    }
-  }
-}
-
-void ExpectTheLossOfItsLogits(const TinyModel& model) {
+// Logits are products with the rows of the classes, scaled where the table is tied, with the bias of the form's maker.
+TEST(ClassifierTest, LogitsAndLossFollowTheirEquations) {
   const Tensor targets = Tensor::FromValues<int32_t>({2, 2}, std::vector<int32_t>{4, 0, 2, 0});
   const CrossEntropyOptions options = {.ignore_index = 0, .z_loss = 0.1};
-  const CrossEntropyResult loss = model.classifier->Loss(Hidden(), targets, options);
-  EXPECT_EQ(loss.count, 2);
-  const Tensor logits = model.classifier->Logits(Hidden()).value();
-  const CrossEntropyResult expected =
-      CrossEntropy(Variable(logits.Reshape({4, kClasses})), targets.Reshape({4}), options);
-  EXPECT_NEAR(loss.loss.value().data<double>()[0], expected.loss.value().data<double>()[0], 1e-14);
-  EXPECT_NEAR(loss.nll_sum, expected.nll_sum, 1e-14);
-  EXPECT_EQ(loss.correct, expected.correct);
-}
-TEST(ClassifierTest, TheLossIsThatOfItsLogits) {
-  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kTied));
-  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kUntied));
-  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kTied, LogitScale::kNever));
-  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kUntied, LogitScale::kNever));
+  for (const ClassifierKind kind : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
+    const auto expect = [&](const TinyModel& model, LogitScale scale_kind, bool has_bias) {
+      const bool tied = kind == ClassifierKind::kTied;
+      EXPECT_EQ(model.Parameters().size(), 1u + (tied ? 0 : 1) + (has_bias ? 1 : 0));
+      Variable table = model.embedding->table();
+      for (const NamedParameter& p : model.Parameters()) {
+        if (p.name == "classifier.table") table = p.value;
+      }
+      const double scale = tied && scale_kind == LogitScale::kIfTied ? 1 / std::sqrt(3.0) : 1.0;
+      const Variable rows = Slice(table, 0, 0, kClasses), hidden = Reshape(Hidden(), {4, kWidth});
+      Variable logits = Scale(MatMul(hidden, Transpose(rows, 0, 1)), scale);
+      if (has_bias) logits = Add(logits, model.bias);
+      ExpectClose(model.classifier->Logits(Hidden()), Reshape(logits, {2, 2, kClasses}));
+      const CrossEntropyResult loss = model.classifier->Loss(Hidden(), targets, options);
+      const CrossEntropyResult expected = CrossEntropy(logits, targets.Reshape({4}), options);
+      ExpectClose(loss.loss, expected.loss);
+      EXPECT_NEAR(loss.nll_sum, expected.nll_sum, 1e-13);
+      EXPECT_EQ(loss.correct, expected.correct);
+      EXPECT_EQ(loss.count, 2);
+    };
+    expect(TinyModel(kind), LogitScale::kIfTied, false);
+    for (const LogitScale scale_kind : {LogitScale::kIfTied, LogitScale::kNever}) {
+      expect(TinyModel(kind, scale_kind), scale_kind, true);
+    }
+  }
 }
 
-TEST(ClassifierTest, RefusesOtherWidthsAndTooManyClasses) {
+TEST(LayersTest, RefuseWhatDoesNotFit) {
+  const Linear linear(5, 3, LinearBias::kNo, Initializer(1));
   const TinyModel model(ClassifierKind::kTied);
-  EXPECT_THROW(model.classifier->Logits(Variable(Tensor::Zeros({2, 4}, DType::kFloat64))), Error);
-  EXPECT_THROW(Classifier(ClassifierKind::kTied, kRows + 1, model.embedding, Initializer(1)), Error);
   const ClassifierForm form = {.bias = Variable(Tensor::Zeros({kClasses + 1}, DType::kFloat64))};
-  EXPECT_THROW(Classifier(ClassifierKind::kTied, kClasses, model.embedding, form, Initializer(1)), Error);
+  const auto zeros = [](int64_t width, DType dtype) { return Variable(Tensor::Zeros({2, width}, dtype)); };
+  testing::ExpectRefused(
+      {{"a width", [&] { linear.Forward(zeros(4, DType::kFloat32)); }, {"[2, 4]"}},
+       {"a kind", [] { ParseName<FeedForwardKind>("feed_forward", "swish"); }, {"feed_forward: \"swish\""}},
+       {"hidden", [&] { model.classifier->Logits(zeros(4, DType::kFloat64)); }, {"[2, 4]"}},
+       {"classes",
+        [&] { Classifier(ClassifierKind::kTied, kRows + 1, model.embedding, Initializer(1)); },
+        {"8 classes"}},
+       {"bias",
+        [&] { Classifier(ClassifierKind::kTied, kClasses, model.embedding, form, Initializer(1)); },
+        {"bias"}}});
 }
 
 }  // namespace layers_test
