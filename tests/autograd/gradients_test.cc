@@ -124,18 +124,5 @@ TEST(GradCheckTest, FloatInputsAreRefused) {
   EXPECT_THROW(GradCheck([](const auto& in) { return in[0]; }, {Tensor::Zeros({3}, DType::kFloat32)}), Error);
 }
 
-using enum Variable::RequiresGrad;
-using testing::Leaf;
-using testing::MessageOf;
-
-TEST(VariableTest, SettersCheckShapeAndLeaf) {
-  const Variable x = Leaf({2}, 1);
-  EXPECT_EQ(MessageOf([&] { x.SetValue(Tensor::Zeros({3}, DType::kFloat64)); }), "Variable: SetValue needs float64[2]");
-  EXPECT_EQ(MessageOf([&] { Scale(x, 2).SetValue(x.value()); }), "Variable: SetValue on the result of an op");
-  EXPECT_EQ(MessageOf([&] { Scale(x, 2).grad(); }), "Variable: only a leaf that requires a gradient has grad()");
-  EXPECT_EQ(MessageOf([] { Variable(Tensor::Zeros({2}, DType::kInt32), kYes); }),
-            "Variable: a int32 tensor cannot require a gradient; only float32, float64 and bfloat16 can");
-}
-
 }  // namespace gradients_test
 }  // namespace crosstalk

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,6 @@ Tensor Buckets(int64_t distances, int64_t buckets) {
   Tensor bucket = Tensor::Empty({distances}, DType::kInt32);
   for (int64_t i = 0; i < distances; ++i) bucket.data<int32_t>()[i] = static_cast<int32_t>((i * i + i / 3) % buckets);
   return bucket;
-}
-
-void ExpectRefused(const AttentionCall& in, const std::string& says) {
-  testing::ExpectError([&] { FusedAttention(in); }, ErrorKind::kUsage, {says});
 }
 
 // The first `length` positions of a buffer that has room for `capacity`, with the values of `x`.
@@ -91,7 +88,7 @@ TEST(FusedAttentionTest, ReadsViewsInPlaceWithTheBitsOfACopy) {
   EXPECT_EQ(turned.grad().Transpose(1, 2).Contiguous().ToVector<float>(), of_parts[2]);
 }
 
-// J is of scale · Q, rounded, which is why Q is kept as it is where the scale is no power of two: backward has
+// J is computed of scale · Q, rounded, which is why Q is kept as it is where the scale is no power of two: backward has
 // forward's weights, and so the same dV as where Q was scaled before.
 TEST(FusedAttentionTest, BFloat16HasTheSameBitsForAScaleAsForScaledQueries) {
   const ContextScope precision(&OpContext::precision, Precision::kBFloat16);
@@ -148,33 +145,58 @@ TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
   EXPECT_LT(GetMemoryStats().peak_bytes - before, K_bytes / 4);  // the mask of each position, and a few tiles
 }
 
-TEST(FusedAttentionTest, ARateAndAMaskThatCannotBeAreRefused) {
-  for (const double rate : {1.0, 1.5, -0.1, std::nan("")}) {
-    AttentionCall in = TalkingInputs();
-    in.dropout_rate = rate;
-    ExpectRefused(in, "dropout_rate=");
-  }
-  AttentionCall in = TalkingInputs();
-  in.key_padding_mask = RandomFloats({2, 37}, 9);
-  ExpectRefused(in, "not bool");
-}
-
-TEST(FusedAttentionTest, ABiasThatCannotBeReadIsRefused) {
-  AttentionCall in = TalkingInputs();
-  in.bias_table = Leaf({4, 6}, 7);
-  ExpectRefused(in, "distance_bucket");
-  in.distance_bucket = Buckets(54, 6);
-  ExpectRefused(in, "distances=54");
-  in.distance_bucket = Buckets(55, 6).To(DType::kInt64);
-  ExpectRefused(in, "int32");
-  in.distance_bucket = Buckets(55, 7);  // one too many
-  ExpectRefused(in, "= 6, but bias_table[h, buckets] has buckets=6");
-  in.distance_bucket = Buckets(55, 6);
-  in.bias = Leaf({4, 19, 37}, 8);
-  ExpectRefused(in, "one of them");
-  in.bias = Variable();
-  in.bias_table = Leaf({5, 6}, 7);
-  ExpectRefused(in, "h=5");
+TEST(FusedAttentionTest, ARateAMaskOrABiasThatCannotBeIsRefused) {
+  using C = AttentionCall;
+  // A table of 4 heads and 6 buckets with the buckets of 55 distances, and what is wrong with it.
+  const auto biased = [](C& c, const Shape& table, int64_t distances, int64_t buckets) {
+    c.bias_table = Leaf(table, 7);
+    if (distances > 0) c.distance_bucket = Buckets(distances, buckets);
+  };
+  testing::ExpectRefused<std::function<void(C&)>>(
+      {{"a rate of 1", [](C& c) { c.dropout_rate = 1.0; }, {"dropout_rate="}},
+       {"above 1", [](C& c) { c.dropout_rate = 1.5; }, {"dropout_rate="}},
+       {"below 0", [](C& c) { c.dropout_rate = -0.1; }, {"dropout_rate="}},
+       {"no number", [](C& c) { c.dropout_rate = std::nan(""); }, {"dropout_rate="}},
+       {"a mask",
+        [](C& c) {
+          c.key_padding_mask = RandomFloats({2, 37}, 9);
+        },
+        {"not bool"}},
+       {"no distances",
+        [&](C& c) {
+          biased(c, {4, 6}, 0, 0);
+        },
+        {"distance_bucket"}},
+       {"too few",
+        [&](C& c) {
+          biased(c, {4, 6}, 54, 6);
+        },
+        {"distances=54"}},
+       {"their type",
+        [&](C& c) {
+          biased(c, {4, 6}, 55, 6), c.distance_bucket = c.distance_bucket.To(DType::kInt64);
+        },
+        {"int32"}},
+       {"one too many",
+        [&](C& c) {
+          biased(c, {4, 6}, 55, 7);
+        },
+        {"= 6, but bias_table[h, buckets] has buckets=6"}},
+       {"two biases",
+        [&](C& c) {
+          biased(c, {4, 6}, 55, 6), c.bias = Leaf({4, 19, 37}, 8);
+        },
+        {"one of them"}},
+       {"its heads",
+        [&](C& c) {
+          biased(c, {5, 6}, 55, 6);
+        },
+        {"h=5"}}},
+      [](const auto& change) {
+        AttentionCall in = TalkingInputs();
+        change(in);
+        FusedAttention(in);
+      });
 }
 
 }  // namespace ops_attention_test

@@ -175,21 +175,16 @@ TEST(AsOperandTest, IsTheOperandItselfWhereNothingIsRoundedOrKept) {
   EXPECT_EQ(AsOperand(x).dtype(), DType::kFloat32);
 }
 
-TEST(AsOperandTest, AProductByElementsReadsTheRoundedValues) {
+TEST(AsOperandTest, AProductByElementsReadsTheRoundedValuesAndWhatDoesNotMultiplyRefuses) {
   const Tensor x = Random({3, 5}, 1), y = Random({3, 5}, 2);
   const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const char* const equation = "z[i, j] = einsum(x[i, j], y[i, j])";
   const Variable z = Einsum(equation, {AsOperand(Leaf(x)), Variable(y)});
   EXPECT_EQ(Values(z.value()), Values(Einsum(equation, {Variable(AsStored(x)), Variable(y)}).value()));
+  EXPECT_THROW(Exp(AsOperand(Leaf(x))), Error);
 }
 
-TEST(AsOperandTest, WhatDoesNotMultiplySaysSo) {
-  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-  const Variable operand = AsOperand(Leaf(Random({3, 5}, 1)));
-  EXPECT_THROW(Exp(operand), Error);
-}
-
-// But for the gate's gradient, dy · (x · gelu′), of which the two parts compute (dy · x) · gelu′.
+// The gate's gradient alone differs: dy · (x · gelu′), where the two parts compute (dy · x) · gelu′.
 TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
   const Tensor dy = Random({5, 31}, 3);
   const auto bits = [&](Variable (*gated)(const Variable&, const Variable&)) {
@@ -205,7 +200,7 @@ TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
   EXPECT_TRUE(testing::AllClose(one[1], two[1], {0, 3e-7}));
 }
 
-TEST(GatedGeluTest, OfItsFactorsHalvesAreKeptAndOfAFixedGateOne) {
+TEST(GatedGeluTest, KeepsItsFactorsInHalfTheBytesAndOneOfAFixedGate) {
   const Variable a = Leaf(Random({64, 128}, 1));
   const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const auto kept = [&](const Variable& gate) {
@@ -217,7 +212,7 @@ TEST(GatedGeluTest, OfItsFactorsHalvesAreKeptAndOfAFixedGateOne) {
   EXPECT_EQ(kept(Variable(a.value())), 64 * 128 * 2);
 }
 
-// Factors within 2^-9 of themselves; the result is of the factors themselves.
+// Factors are within 2^-9 of themselves; the result is computed of the factors themselves.
 TEST(GatedGeluTest, RoundingTouchesGradientsAlone) {
   const Tensor dy = Random({5, 31}, 3);
   const auto results = [&] {

@@ -100,22 +100,31 @@ TEST_F(ParallelTest, ALoneExceptionArrivesWithItsTypeAndMessage) {
   }
 }
 
-TEST_F(ParallelTest, OfManyExceptionsTheLowestTilesArrives) {
+// Runs a loop that throws std::runtime_error(tile): the one of `tile` arrives.
+template <typename F>
+void ExpectThrown(const F& loop, const char* tile) {
+  try {
+    loop();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), tile) << NumThreads() << " threads";
+  }
+}
+
+TEST_F(ParallelTest, TheLowestTilesOfManyExceptionsArrivesAndTasksGiveTheirScratchBack) {
   for (int threads : kThreadCounts) {
     SetNumThreads(threads);
     for (int repeat = 0; repeat < 20; ++repeat) {
-      try {
-        const auto fail = [repeat](int64_t tile) {
-          if (tile < 5) return;
-          // The lowest one throws last in one round and first in the next.
-          if ((tile == 5) == (repeat % 2 == 0)) std::this_thread::sleep_for(std::chrono::microseconds(300));
-          throw std::runtime_error(std::to_string(tile));
-        };
-        ParallelFor(64, fail, kOrders[repeat / 2 % 2]);
-        FAIL() << "nothing was thrown";
-      } catch (const std::runtime_error& error) {
-        ASSERT_STREQ(error.what(), "5") << threads << " threads";
-      }
+      const auto fail = [repeat](int64_t tile) {
+        if (tile < 5) return;
+        // The lowest one throws last in one round and first in the next.
+        if ((tile == 5) == (repeat % 2 == 0)) std::this_thread::sleep_for(std::chrono::microseconds(300));
+        throw std::runtime_error(std::to_string(tile));
+      };
+      const TileOrder order = kOrders[repeat / 2 % 2];
+      ExpectThrown([&] { ParallelFor(64, fail, order); }, "5");
+      ExpectThrown([&] { ParallelForWithScratch(100, 2, order, [&](int64_t task, int) { fail(task); }); }, "5");
+      ExpectThrown([&] { ParallelFor(4, [&](int64_t) { ParallelFor(9, fail); }); }, "5");
     }
   }
 }
@@ -134,19 +143,6 @@ TEST_F(ParallelTest, NestedLoopsRunOnTheThreadThatCalls) {
   });
   omp_set_max_active_levels(levels_before);
   for (const auto& count : runs) EXPECT_EQ(count, 1);
-}
-
-TEST_F(ParallelTest, NestedExceptionsReachTheOutermostCaller) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    EXPECT_THROW(ParallelFor(4,
-                             [](int64_t) {
-                               ParallelFor(4, [](int64_t inner) {
-                                 if (inner == 2) throw std::runtime_error("inner");
-                               });
-                             }),
-                 std::runtime_error);
-  }
 }
 
 TEST_F(ParallelTest, NoMoreThreadsWorkThanWereSet) {
@@ -245,25 +241,6 @@ TEST_F(ParallelTest, TasksAtTheSameTimeHaveDifferentScratch) {
   }
 }
 
-TEST_F(ParallelTest, TasksThatThrowGiveTheirScratchBack) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    for (const TileOrder order : kOrders) {
-      for (int repeat = 0; repeat < 20; ++repeat) {
-        try {
-          ParallelForWithScratch(100, 2, order, [](int64_t task, int) {
-            if (task == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
-            throw std::runtime_error(std::to_string(task));
-          });
-          FAIL() << "nothing was thrown";
-        } catch (const std::runtime_error& error) {
-          ASSERT_STREQ(error.what(), "0") << threads << " threads";
-        }
-      }
-    }
-  }
-}
-
 TEST_F(ParallelTest, AnOrderedReductionAddsInTheOrderOfTheTiles) {
   for (int threads : kThreadCounts) {
     SetNumThreads(threads);
@@ -301,14 +278,11 @@ TEST_F(ParallelTest, AThreadThatTheSystemDoesNotGiveIsAResourceError) {
   EXPECT_EQ(runs, 200);
 }
 
-TEST_F(ParallelTest, TheHostsOpenMpSettingsStay) {
+TEST_F(ParallelTest, TheHostsOpenMpSettingsStayAndImpossibleNumbersAreUsageErrors) {
   const int before = omp_get_max_threads();
   SetNumThreads(before + 3);
   ParallelFor(100, [](int64_t) {});
   EXPECT_EQ(omp_get_max_threads(), before);
-}
-
-TEST_F(ParallelTest, ImpossibleNumbersOfThreadsAreUsageErrors) {
   for (int threads : {0, -1, 4097}) {
     EXPECT_EQ(testing::MessageOf([&] { SetNumThreads(threads); }, ErrorKind::kUsage),
               "the number of threads must be 1 … 4096, not " + std::to_string(threads));
