@@ -65,7 +65,7 @@ constexpr Part kParts[] = {{"multi-head", AttentionKind::kMultihead}, {"talking-
 
 std::string LnPplText(double value) { return FixedText(value, 4); }
 
-// By how much the second is better, as a share of what the first has still to learn where that is known.
+// By how much the second is better, as a share of the first's distance to the entropy bound if that is known.
 std::string GainText(const RunEvaluation& first, const RunEvaluation& second) {
   const double a = first.result.metrics.at(0).value, b = second.result.metrics.at(0).value;
   std::string text =
@@ -74,7 +74,7 @@ std::string GainText(const RunEvaluation& first, const RunEvaluation& second) {
   text += StrCat("talking-heads gain ", LnPplText(a - b));
   if (second.baselines.entropy_bound && a > *second.baselines.entropy_bound) {
     text += StrCat(", ", FixedText(100 * (a - b) / (a - *second.baselines.entropy_bound), 0),
-                   " % of what multi-head attention has still to learn");
+                   " % of multi-head's distance to the entropy bound, the least possible on this text");
   }
   return text;
 }
@@ -84,8 +84,9 @@ int Demo(const DemoSettings& settings) {
     return name == kParts[0].folder || name == kParts[1].folder || name == kReportName;
   });
   PrintMessage(
-      "One language model twice, 32 heads with keys of 4 numbers each: with multi-head attention, and with "
-      "talking-heads that begin as multi-head attention does.");
+      "Trains one small language model twice, with 32 heads of 4 numbers each: with multi-head attention, and with "
+      "talking-heads attention, which begins as the same function.\n"
+      "ln(PPL) is the mean of -ln p(next token): lower is better.");
   const StopSignals signals;
   std::vector<PlannedRun> runs;
   for (const Part& part : kParts) {
@@ -118,8 +119,8 @@ Command DemoCommand() {
   return {"demo", "the first three minutes: what talking-heads gain, write and say to each other",
           "Trains one small language model twice on the built-in stories, with multi-head and with talking-heads "
           "attention that begins as multi-head attention does, on the same text in the same order. It says what "
-          "talking-heads gain, lets the model go on with a held-out text, says how much of what the heads say crosses "
-          "to others, and writes a report. What is begun goes on by the same command.",
+          "talking-heads gain, lets the model go on with a held-out text, says how far its heads mix, and writes a "
+          "report. What is begun goes on by the same command.",
           OptionsOf(DemoFields, Demo, Computes::kYes)};
 }
 

@@ -143,8 +143,9 @@ std::string ShowSample(const TrainingRun& run) {
   options.seed = run.config().optimization.seed;
   const Stopwatch watch;
   options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kClosingSeconds; };
-  PrintMessage(blanks ? "it fills blanks of held-out text" : "it goes on with held-out text", ", its own words ",
-               BoldIsSeen() ? "bold" : "in brackets", ":\n", ShownText(run.model(), *writer, prompt.text, options));
+  PrintMessage(blanks ? "the model fills the blanks of a held-out text" : "the model continues a held-out text",
+               "; its own words are ", BoldIsSeen() ? "bold" : "in brackets", ":\n",
+               ShownText(run.model(), *writer, prompt.text, options));
   return StrCat(program_invocation_name, " generate ", ShellQuoted(run.folder().path()),
                 blanks ? " --text 'a text with ___ in it'" : " --text 'a text to go on with'",
                 "   more of this\n            ");

@@ -18,10 +18,10 @@ namespace crosstalk {
 // of large matrices the means of blocks are drawn, and the section says so.
 std::string MixingSection(const RunMixing& mixing);
 
-// What the mixing of heads does in a trained model, for someone who sees it for the first time: how much of what the
-// heads say crosses to others, and the most mixed head on a sentence, J → L → W → U.
+// What the mixing of heads does in a trained model, for someone who sees it for the first time: the share of
+// P_l·P_w off its diagonal, and the most mixed head on a sentence, J → L → W → U.
 
-// Plain sentences; "" of a model without static head projections.
+// Two lines of sentences; "" of a model without static head projections.
 std::string CrossingText(const RunMixing& mixing);
 
 // HTML for Page::AddSection: those sentences, and maps of what `model` makes of `text`; "" without

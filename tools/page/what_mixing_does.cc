@@ -99,19 +99,17 @@ std::string CrossingText(const RunMixing& mixing) {
   const std::vector<LayerMixing>& layers = mixing.current.layers;
   const std::optional<Crossing> now = MeanCrossing(layers);
   if (!now) return "";
-  const std::string share = Percent(now->share), chance = Percent(now->by_chance);
   const std::optional<Crossing> start =
       MeanCrossing(mixing.initial ? mixing.initial->layers : std::vector<LayerMixing>());
-  const double began = start.value_or(Crossing{-1, 0}).share;  // -1: not known
-  std::string text = began == 0 ? StrCat("The heads began separate; now ", share, " of what they say crosses to others")
-                                : StrCat(share, " of what the heads say crosses to others");
-  if (began > 0) text += StrCat(", and ", Percent(began), " did at the start");
-  text += StrCat(". Matrices of equal entries would have ", chance, ".");
+  std::string text =
+      StrCat(Percent(now->share), " of the mixing of heads (P_l·P_w, by squared entries) lies off its diagonal, ",
+             start ? StrCat(Percent(start->share), " at the start") : "mean over layers",
+             ".\nAt 0\u00A0% each head uses only itself, at ", Percent(now->by_chance), " it uses all heads alike.");
   if (const std::optional<MixedHead> mixed = MostMixedHead(layers)) {
     text += StrCat(" The most mixed layer is ", layers[mixed->layer].layer, ", with ",
-                   Percent(CrossingOf(layers[mixed->layer])->share), ". There head ", mixed->head + 1, " takes ",
-                   FixedText(mixed->own, 2), " of itself and ", FixedText(mixed->other, 2), " of head ",
-                   mixed->heard + 1, ", which it hears most.");
+                   Percent(CrossingOf(layers[mixed->layer])->share), ": its head ", mixed->head + 1, " is ",
+                   FixedText(mixed->own, 2), " × itself + ", FixedText(mixed->other, 2), " × head ", mixed->heard + 1,
+                   " + smaller parts of others.");
   }
   return text;
 }

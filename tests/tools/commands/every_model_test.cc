@@ -70,7 +70,7 @@ std::string LettersAndDigits(const std::string& text) {
 
 TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
   const TempDir dir;
-  const std::string heading = "its own words in brackets:\n";
+  const std::string heading = "its own words are in brackets:\n";
   for (const std::string precision : {"fp32", "bf16"}) {
     SCOPED_TRACE(precision);
     const std::string run = dir / precision;
