@@ -102,18 +102,6 @@ TEST(BestSpanTest, IsThatOfATrialOfEveryPair) {
   EXPECT_GT(several, 100);
 }
 
-TEST(BestSpanTest, EachTokenHasMostContextInOneWindow) {
-  std::vector<WindowScores> windows;
-  for (const PassageWindow& window : LayWindows(15, 10, 4)) windows.push_back({window, 2, {}, {}});
-  ASSERT_EQ(windows.size(), 3u);  // [0, 10), [4, 14), [8, 15)
-  EXPECT_EQ(WindowsOfMostContext(windows), (std::vector<int64_t>{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
-  for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(MostContext(windows, i), WindowsOfMostContext(windows)[i]) << i;
-  // A short last window is worth less: [128, 446) has 63 + 3.18 for token 382, [256, 447) has 64 + 1.91.
-  windows.clear();
-  for (const PassageWindow& window : LayWindows(447, 318, 128)) windows.push_back({window, 2, {}, {}});
-  EXPECT_EQ(WindowsOfMostContext(windows)[382], 1);
-}
-
 TEST(BestSpanTest, APassageWithoutTokensHasNone) {
   const WindowScores empty = {{0, 0}, 3, {1, 9, 9, 9}, {2, 9, 9, 9}};
   const BestSpan best = FindBestSpan(std::vector<WindowScores>{empty}, {});
@@ -145,20 +133,18 @@ TEST(BestSpanTest, TheTextIsThePassagesOwn) {
 }
 
 TEST(BestSpanTest, TheTextHasWholeCharactersAndNoSpaceAround) {
-  const std::string passage = "a \xC3\xA9\xE4\xB8\xADz\xC2\xA0 ";
-  const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(0);
-  const Spans tokens = bytes->EncodeSpans(passage);
-  const auto text = [&](int64_t begin, int64_t end) { return SpanText(passage, tokens, {begin, end}); };
-  EXPECT_EQ(text(2, 3), "\xC3\xA9");
-  EXPECT_EQ(text(3, 4), "\xC3\xA9");
-  EXPECT_EQ(text(3, 6), "\xC3\xA9\xE4\xB8\xAD");
-  EXPECT_EQ(text(6, 8), "\xE4\xB8\xADz");
-  EXPECT_EQ(text(1, 4), "\xC3\xA9");
-  EXPECT_EQ(text(7, 11), "z");  // U+00A0 is white space
-  EXPECT_EQ(text(1, 2), "");
+  const std::string passage = "a \xC3\xA9\xE4\xB8\xADz\xC2\xA0 ";  // U+00A0 is white space
+  const Spans tokens = MakeByteTokenizer(0)->EncodeSpans(passage);
+  const std::pair<PassageWindow, const char*> kCases[] = {{{2, 3}, "\xC3\xA9"},
+                                                          {{3, 4}, "\xC3\xA9"},
+                                                          {{3, 6}, "\xC3\xA9\xE4\xB8\xAD"},
+                                                          {{6, 8}, "\xE4\xB8\xADz"},
+                                                          {{1, 4}, "\xC3\xA9"},
+                                                          {{7, 11}, "z"},
+                                                          {{1, 2}, ""}};
+  for (const auto& [span, text] : kCases) EXPECT_EQ(SpanText(passage, tokens, span), text);
   // As SentencePiece's tokens have them: with the space before the word.
-  const Spans pieces = {{1, 0, 1}, {2, 1, 7}};
-  EXPECT_EQ(SpanText(passage, pieces, {1, 2}), "\xC3\xA9\xE4\xB8\xAD");
+  EXPECT_EQ(SpanText(passage, Spans{{1, 0, 1}, {2, 1, 7}}, {1, 2}), "\xC3\xA9\xE4\xB8\xAD");
 }
 
 }  // namespace crosstalk::encoder_rows_test

@@ -117,6 +117,9 @@ TEST(CTensorsTest, DLPackOfAnotherVersionDeviceOrTypeIsRefusedAndStaysTheCallers
   ASSERT_CT(ct_tensor_from_dlpack(plain, CT_DLPACK_VERSIONED, &tensor));
   EXPECT_CT(ct_free(tensor));
   EXPECT_EQ(managed.count, 1);
+  managed.array.dtype.code = c::dlpack::kInt;
+  ASSERT_CT(ct_tensor_from_dlpack(plain, CT_DLPACK_VERSIONED, &tensor));
+  EXPECT_CT(ct_free(tensor));
 }
 
 template <typename Type>
