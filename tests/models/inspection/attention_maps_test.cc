@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <tuple>
+#include <utility>
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/inputs.h"
@@ -139,17 +141,14 @@ TEST(AttentionMapsTest, EveryPlaceOfAT5HasItsMapsWithTheTokensOfBothSides) {
                                               "decoder.block_0.self_attention", "decoder.block_0.cross_attention",
                                               "decoder.block_1.self_attention", "decoder.block_1.cross_attention"}));
   const int64_t n = 8, m = 4;
-  const auto expect_shapes = [&](const LayerMap& map, int64_t rows, int64_t columns) {
-    EXPECT_EQ(map.Find("J")->shape(), (Shape{2, rows, columns}));
-    EXPECT_EQ(map.Find("L")->shape(), (Shape{3, rows, columns}));
-    EXPECT_EQ(map.Find("W")->shape(), (Shape{3, rows, columns}));
-    EXPECT_EQ(map.Find("U")->shape(), (Shape{5, rows, columns}));
+  for (const auto& [layer, rows, columns] : {std::tuple(0, n, n), {2, m, m}, {3, m, n}}) {
+    const LayerMap& map = maps.layers[static_cast<size_t>(layer)];
+    for (const auto& [name, heads] : {std::pair("J", 2), {"L", 3}, {"W", 3}, {"U", 5}}) {
+      EXPECT_EQ(map.Find(name)->shape(), (Shape{heads, rows, columns})) << name;
+    }
     EXPECT_EQ(static_cast<int64_t>(maps.tokens[map.queries].ids.size()), rows);
     EXPECT_EQ(static_cast<int64_t>(maps.tokens[map.memory].ids.size()), columns);
-  };
-  expect_shapes(maps.layers[0], n, n);
-  expect_shapes(maps.layers[2], m, m);
-  expect_shapes(maps.layers[3], m, n);
+  }
   EXPECT_EQ(maps.layers[2].Find("L")->At({0, 0, 1}), -INFINITY);  // causal
   EXPECT_EQ(maps.layers[2].Find("W")->At({0, 0, 0}), 1);
   for (int64_t row = 0; row < m; ++row) {

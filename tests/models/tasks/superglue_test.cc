@@ -139,15 +139,11 @@ TEST_F(SuperGlueTest, WscIsAnsweredByTheReferent) {
 }
 
 TEST_F(SuperGlueTest, WordsNameAReferentAsPublished) {
-  EXPECT_EQ(NamesReferent("the cat", "cat"), true);
-  EXPECT_EQ(NamesReferent("a potato", "my potato"), true);
-  EXPECT_EQ(NamesReferent("fuzzy bunny", "fuzzy hungry bunny"), true);
-  EXPECT_EQ(NamesReferent("Bob's hat", "Bob"), false);
-  EXPECT_EQ(NamesReferent("Bob", "Bob's hat"), false);
-  EXPECT_EQ(NamesReferent("hat", "Bob's hat"), false) << "all words, but no apostrophe";
-  EXPECT_EQ(NamesReferent("potato", "turnip"), false);
-  EXPECT_EQ(NamesReferent("  BOB ", "bob"), true);
-  EXPECT_EQ(NamesReferent("", "bob"), std::nullopt);
+  const std::tuple<const char*, const char*, std::optional<bool>> kCases[] = {
+      {"the cat", "cat", true},    {"a potato", "my potato", true}, {"fuzzy bunny", "fuzzy hungry bunny", true},
+      {"Bob's hat", "Bob", false}, {"Bob", "Bob's hat", false},     {"hat", "Bob's hat", false},  // no apostrophe
+      {"potato", "turnip", false}, {"  BOB ", "bob", true},         {"", "bob", std::nullopt}};
+  for (const auto& [words, referent, names] : kCases) EXPECT_EQ(NamesReferent(words, referent), names) << words;
 }
 
 TEST_F(SuperGlueTest, ABrokenLineIsNamedWithItsPlaceInIt) {
