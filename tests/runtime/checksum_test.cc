@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -52,19 +51,6 @@ TEST(ChecksumTest, AnyCutIntoCallsGivesTheSame) {
     crc.Update(bytes.data(), cut);
     crc.Update(bytes.data() + cut, bytes.size() - cut);
     EXPECT_EQ(crc.value(), Crc64Of(bytes)) << "cut at " << cut;
-  }
-}
-
-TEST(ChecksumTest, EverySingleBitFlipAndTruncationChangesIt) {
-  const std::string bytes = Pattern(200);
-  std::set<uint64_t> seen = {Crc64Of(bytes)};
-  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
-    std::string flipped = bytes;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_TRUE(seen.insert(Crc64Of(flipped)).second) << "bit " << bit;
-  }
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_TRUE(seen.insert(Crc64Of(std::string_view(bytes).substr(0, size))).second) << "size " << size;
   }
 }
 

@@ -38,14 +38,11 @@ TEST(PlatformTest, JsonHasEveryMember) {
   PlatformInfo info = GetPlatformInfo();
   info.environment = {{"OMP_NUM_THREADS", "3"}};
   const Json json = ToJson(info);
-  EXPECT_EQ(json.At("version").AsString(), info.version);
-  EXPECT_EQ(json.At("cpu_name").AsString(), info.cpu_name);
-  EXPECT_EQ(json.At("processors").AsInt(), info.processors);
-  EXPECT_EQ(json.At("total_memory_bytes").AsInt(), info.total_memory_bytes);
-  EXPECT_EQ(json.At("operating_system").AsString(), info.operating_system);
-  EXPECT_EQ(json.At("compiler").AsString(), info.compiler);
-  EXPECT_EQ(json.At("c_library").AsString(), info.c_library);
   EXPECT_EQ(json.At("environment").Dump(), R"({"OMP_NUM_THREADS": "3"})");
+  EXPECT_EQ(json.At("processors").AsInt(), info.processors);
+  for (const char* text : {"version", "cpu_name", "operating_system", "compiler", "c_library"}) {
+    EXPECT_FALSE(json.At(text).AsString().empty()) << text;
+  }
 }
 
 TEST(PlatformTest, PeakGrowsWithTheMemoryTouched) {
