@@ -65,13 +65,13 @@ void CheckCopies() {
   }
 }
 
-TEST(CopyTest, FloatsLandWhereTheStridesSay) { CheckCopies<float>(); }
-TEST(CopyTest, DoublesLandWhereTheStridesSay) { CheckCopies<double>(); }
-TEST(CopyTest, IntegersLandWhereTheStridesSay) {
+TEST(CopyTest, ElementsOfEveryTypeLandWhereTheStridesSay) {
+  CheckCopies<float>();
+  CheckCopies<double>();
   CheckCopies<int32_t>();
   CheckCopies<int64_t>();
+  CheckCopies<uint8_t>();
 }
-TEST(CopyTest, BytesLandWhereTheStridesSay) { CheckCopies<uint8_t>(); }
 
 CROSSTALK_KERNEL_TEST(EmbeddingTest);
 
@@ -105,10 +105,7 @@ void CheckEmbedding() {
     ASSERT_TRUE(out.GuardsIntact() && dtable.GuardsIntact()) << cols;
   }
 }
-TEST_P(EmbeddingTest, MatchesTheReference) {
-  CheckEmbedding<float>();
-  CheckEmbedding<double>();
-}
+CROSSTALK_FLOATS_TEST(EmbeddingTest, MatchesTheReference, CheckEmbedding)
 
 TEST_P(EmbeddingTest, SameBitsOnAnyThreads) {
   const int64_t count = 2000, vocabulary = 301, cols = 200;

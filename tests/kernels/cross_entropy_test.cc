@@ -44,10 +44,7 @@ void CheckCrossEntropy() {
     }
   }
 }
-TEST_P(CrossEntropyTest, MatchesTheReference) {
-  CheckCrossEntropy<float>();
-  CheckCrossEntropy<double>();
-}
+CROSSTALK_FLOATS_TEST(CrossEntropyTest, MatchesTheReference, CheckCrossEntropy)
 
 // Logits of which log Z keeps no digits for the logarithm, some equal or near each other: loss and gradient as in
 // double. Below 8192 one rounding of log Z is left in both.

@@ -40,38 +40,32 @@ void GradientOf(UnaryOp f, int64_t n, const T* x, const T* y, const T* dy, T* dx
 // sigmoid, gelu and their like also carries that of the argument of an exponential, |argument| u ≤ 40 u for
 // |x| < 10; an absolute part of 16 u · max(1, |x|) covers the sums that cancel (1 - y², 1 + tanh, 1 - erfc/2).
 template <typename T>
-void CheckUnary(UnaryOp f) {
-  for (int64_t n = 0; n <= kMaxLength; ++n) {
-    const std::vector<T> x = InputsFor<T>(f, n);
-    const std::vector<T> dy = RandomValues<T>(n, "dy");
-    Guarded<T> in(x), out(n), grad_in(dy), grad_out(n);
-    std::vector<double> y(n), dx(n);
-    for (int64_t i = 0; i < n; ++i) {
-      y[i] = reference::Unary(f, static_cast<double>(x[i]));
-      dx[i] = static_cast<double>(dy[i]) * reference::Derivative(f, static_cast<double>(x[i]));
-    }
+void CheckUnary() {
+  const double u = kRoundoff<T>;
+  for (const UnaryOp f : kUnary) {
     const bool cancels =
         f == UnaryOp::kTanh || f == UnaryOp::kSigmoid || f == UnaryOp::kGelu || f == UnaryOp::kGeluTanh;
-    const double u = kRoundoff<T>;
-    Unary(f, n, in.data(), out.data());
-    ASSERT_TRUE(AllClose(out.values(), y, {(cancels ? 40 : 1) * u, 48 * u})) << "unary " << int(f) << " n=" << n;
-    ASSERT_TRUE(out.GuardsIntact()) << "unary " << int(f) << " n=" << n;
-    // The one that is not read may be null.
     const bool reads_y = GradientReadsOutput(f);
-    GradientOf<T>(f, n, reads_y ? nullptr : in.data(), reads_y || IsActivation(f) ? out.data() : nullptr,
-                  grad_in.data(), grad_out.data());
-    ASSERT_TRUE(AllClose(grad_out.values(), dx, {(cancels ? 160 : 1) * u, 80 * u}))
-        << "gradient of unary " << int(f) << " n=" << n;
-    ASSERT_TRUE(grad_out.GuardsIntact());
+    for (int64_t n = 0; n <= kMaxLength; ++n) {
+      const std::vector<T> x = InputsFor<T>(f, n), dy = RandomValues<T>(n, "dy");
+      Guarded<T> in(x), out(n), grad_in(dy), grad_out(n);
+      std::vector<double> y(n), dx(n);
+      for (int64_t i = 0; i < n; ++i) {
+        y[i] = reference::Unary(f, static_cast<double>(x[i]));
+        dx[i] = static_cast<double>(dy[i]) * reference::Derivative(f, static_cast<double>(x[i]));
+      }
+      SCOPED_TRACE("unary " + std::to_string(int(f)) + " n=" + std::to_string(n));
+      Unary(f, n, in.data(), out.data());
+      ASSERT_TRUE(AllClose(out.values(), y, {(cancels ? 40 : 1) * u, 48 * u}));
+      // The one that is not read may be null.
+      GradientOf<T>(f, n, reads_y ? nullptr : in.data(), reads_y || IsActivation(f) ? out.data() : nullptr,
+                    grad_in.data(), grad_out.data());
+      ASSERT_TRUE(AllClose(grad_out.values(), dx, {(cancels ? 160 : 1) * u, 80 * u}));
+      ASSERT_TRUE(out.GuardsIntact() && grad_out.GuardsIntact());
+    }
   }
 }
-
-TEST_P(ElementwiseTest, FunctionsAndGradientsMatchTheReferenceFloat) {
-  for (const UnaryOp f : kUnary) CheckUnary<float>(f);
-}
-TEST_P(ElementwiseTest, FunctionsAndGradientsMatchTheReferenceDouble) {
-  for (const UnaryOp f : kUnary) CheckUnary<double>(f);
-}
+CROSSTALK_FLOATS_TEST(ElementwiseTest, FunctionsAndGradientsMatchTheReference, CheckUnary)
 
 // The largest error of f over x, in units of the last place of the exact value.
 template <typename T>
@@ -113,10 +107,7 @@ void CheckUlp() {
   EXPECT_LE(WorstUlp(UnaryOp::kLog, positive, [](long double x) { return std::log(x); }), 1.0);
   EXPECT_LE(WorstUlp(UnaryOp::kTanh, both, [](long double x) { return std::tanh(x); }), 4.0);
 }
-TEST_P(ElementwiseTest, FunctionsAreAsExactAsTheySay) {
-  CheckUlp<float>();
-  CheckUlp<double>();
-}
+CROSSTALK_FLOATS_TEST(ElementwiseTest, FunctionsAreAsExactAsTheySay, CheckUlp)
 
 // gelu(x) - x Φ(x) over the whole range, in ulp of x.
 TEST_P(ElementwiseTest, GeluIsAccurateEverywhere) {
@@ -157,27 +148,24 @@ TEST_P(ElementwiseTest, EveryMagnitudeIsRightInValueAndGradient) {
 }
 
 TEST_P(ElementwiseTest, EndsOfTheRange) {
-  const float inf = std::numeric_limits<float>::infinity();
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  struct Case {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const struct {
     UnaryOp f;
-    float x, y;
-  };
-  const Case cases[] = {
-      {UnaryOp::kExp, inf, inf},     {UnaryOp::kExp, -inf, 0},       {UnaryOp::kExp, 200, inf},
-      {UnaryOp::kExp, -200, 0},      {UnaryOp::kExp, nan, nan},      {UnaryOp::kExp, 0, 1},
-      {UnaryOp::kLog, 0, -inf},      {UnaryOp::kLog, -1, nan},       {UnaryOp::kLog, inf, inf},
-      {UnaryOp::kLog, nan, nan},     {UnaryOp::kTanh, inf, 1},       {UnaryOp::kTanh, -inf, -1},
-      {UnaryOp::kTanh, nan, nan},    {UnaryOp::kSigmoid, inf, 1},    {UnaryOp::kSigmoid, -inf, 0},
-      {UnaryOp::kSigmoid, nan, nan}, {UnaryOp::kGelu, 50, 50},       {UnaryOp::kGelu, nan, nan},
-      {UnaryOp::kGeluTanh, 50, 50},  {UnaryOp::kGeluTanh, nan, nan},
-  };
-  for (const Case& c : cases) {
-    for (const int64_t n : {1, 16}) {  // as a remainder, and as a whole vector
-      const std::vector<float> x(n, c.x), expected(n, c.y);
-      std::vector<float> y(n);
-      Unary(c.f, n, x.data(), y.data());
-      EXPECT_TRUE(AllClose(y, expected, {1e-45, 1e-6})) << "unary " << int(c.f) << " of " << c.x << ", n=" << n;
+    std::vector<std::pair<float, float>> values;
+  } cases[] = {{UnaryOp::kExp, {{inf, inf}, {-inf, 0}, {200, inf}, {-200, 0}, {nan, nan}, {0, 1}}},
+               {UnaryOp::kLog, {{0, -inf}, {-1, nan}, {inf, inf}, {nan, nan}}},
+               {UnaryOp::kTanh, {{inf, 1}, {-inf, -1}, {nan, nan}}},
+               {UnaryOp::kSigmoid, {{inf, 1}, {-inf, 0}, {nan, nan}}},
+               {UnaryOp::kGelu, {{50, 50}, {nan, nan}}},
+               {UnaryOp::kGeluTanh, {{50, 50}, {nan, nan}}}};
+  for (const auto& [f, values] : cases) {
+    for (const auto& [of, is] : values) {
+      for (const int64_t n : {1, 16}) {  // as a remainder, and as a whole vector
+        const std::vector<float> x(n, of), expected(n, is);
+        std::vector<float> y(n);
+        Unary(f, n, x.data(), y.data());
+        EXPECT_TRUE(AllClose(y, expected, {1e-45, 1e-6})) << "unary " << int(f) << " of " << of << ", n=" << n;
+      }
     }
   }
 }
@@ -197,10 +185,7 @@ void CheckBinary() {
     }
   }
 }
-TEST_P(ElementwiseTest, BinaryMatchesTheReference) {
-  CheckBinary<float>();
-  CheckBinary<double>();
-}
+CROSSTALK_FLOATS_TEST(ElementwiseTest, BinaryMatchesTheReference, CheckBinary)
 
 struct StridedCase {
   Shape shape;
@@ -278,6 +263,7 @@ TEST_P(ElementwiseTest, SameBitsOnAnyThreads) {
     std::vector<float> y(n);
     Unary(UnaryOp::kGelu, n, x.data(), y.data());
     Binary(BinaryOp::kMul, {n}, y.data(), {1}, x.data(), {0}, y.data());
+    Dropout<float>(n, 0.3, {1, 2, 3}, y.data(), y.data());
     return y;
   });
 }
@@ -298,47 +284,34 @@ TEST_P(ElementwiseTest, BitsDoNotDependOnThePlace) {
 
 CROSSTALK_KERNEL_TEST(ReluTest);
 
+// A long array is cut between bytes of signs; in place is the same.
 template <typename T>
-void CheckAgainstItsDefinition(int64_t n) {
-  std::vector<T> x = RandomValues<T>(n, "x");
+void CheckRelu() {
   const T nan = std::numeric_limits<T>::quiet_NaN(), tiny = std::numeric_limits<T>::denorm_min();
   const T special[] = {nan, 0, -T(0), tiny, -tiny, std::numeric_limits<T>::infinity()};
-  for (int64_t i = 0; i < n; i += 5) x[i] = special[i / 5 % std::size(special)];
-  const std::vector<T> dy = RandomValues<T>(n, "dy");
-  Guarded<T> in(x), out(n), grad_in(dy), grad_out(n);
-  Guarded<uint8_t> positive(SignBytes(n));
-  Relu(n, in.data(), out.data(), positive.data());
-  ReluGradient(n, positive.data(), grad_in.data(), grad_out.data());
-  const std::vector<T> results = out.values(), gradients = grad_out.values();
-  for (int64_t i = 0; i < n; ++i) {
-    const T y = results[i];
-    ASSERT_TRUE(std::isnan(x[i]) ? std::isnan(y) : y == (x[i] > 0 ? x[i] : 0)) << x[i] << " at " << i << " of " << n;
-    ASSERT_EQ(gradients[i], x[i] > 0 ? dy[i] : 0) << x[i] << " at " << i << " of " << n;
+  std::vector<int64_t> lengths = {100003};
+  for (int64_t n = 0; n <= kMaxLength; ++n) lengths.push_back(n);
+  for (const int64_t n : lengths) {
+    std::vector<T> x = RandomValues<T>(n, "x");
+    for (int64_t i = 0; i < n; i += 5) x[i] = special[i / 5 % std::size(special)];
+    const std::vector<T> dy = RandomValues<T>(n, "dy");
+    Guarded<T> in(x), out(n), in_place(x), grad_in(dy), grad_out(n);
+    Guarded<uint8_t> positive(SignBytes(n)), again(SignBytes(n));
+    Relu(n, in.data(), out.data(), positive.data());
+    Relu(n, in_place.data(), in_place.data(), again.data());
+    ReluGradient(n, positive.data(), grad_in.data(), grad_out.data());
+    const std::vector<T> results = out.values(), gradients = grad_out.values();
+    for (int64_t i = 0; i < n; ++i) {
+      const T y = results[i];
+      ASSERT_TRUE(std::isnan(x[i]) ? std::isnan(y) : y == (x[i] > 0 ? x[i] : 0)) << x[i] << " at " << i << " of " << n;
+      ASSERT_EQ(gradients[i], x[i] > 0 ? dy[i] : 0) << x[i] << " at " << i << " of " << n;
+    }
+    ASSERT_TRUE(SameBits(in_place.values(), results));
+    ASSERT_EQ(again.values(), positive.values());
+    ASSERT_TRUE(out.GuardsIntact() && grad_out.GuardsIntact() && positive.GuardsIntact()) << n;
   }
-  ASSERT_TRUE(out.GuardsIntact() && grad_out.GuardsIntact() && positive.GuardsIntact()) << n;
 }
-
-TEST_P(ReluTest, ValuesAndGradientsAreTheDefinitionsForEveryRemainder) {
-  for (int64_t n = 0; n <= kMaxLength; ++n) {
-    CheckAgainstItsDefinition<float>(n);
-    CheckAgainstItsDefinition<double>(n);
-  }
-}
-
-TEST_P(ReluTest, ALongArrayIsCutBetweenBytesOfSigns) {
-  CheckAgainstItsDefinition<float>(100003);
-  CheckAgainstItsDefinition<double>(70001);
-}
-
-TEST_P(ReluTest, InPlaceIsTheSame) {
-  const std::vector<float> x = RandomValues<float>(67, "x");
-  std::vector<float> apart(67), in_place = x;
-  std::vector<uint8_t> positive(SignBytes(67)), again(SignBytes(67));
-  Relu<float>(67, x.data(), apart.data(), positive.data());
-  Relu<float>(67, in_place.data(), in_place.data(), again.data());
-  EXPECT_EQ(in_place, apart);
-  EXPECT_EQ(positive, again);
-}
+CROSSTALK_FLOATS_TEST(ReluTest, ValuesAndGradientsAreTheDefinitionsForEveryRemainder, CheckRelu)
 
 CROSSTALK_KERNEL_TEST(DropoutTest);
 
@@ -358,8 +331,7 @@ void CheckDropout() {
     }
   }
 }
-TEST_P(DropoutTest, MatchesTheReferenceFloat) { CheckDropout<float>(); }
-TEST_P(DropoutTest, MatchesTheReferenceDouble) { CheckDropout<double>(); }
+CROSSTALK_FLOATS_TEST(DropoutTest, MatchesTheReference, CheckDropout)
 
 // The number kept of n = 100,000 is binomial: 5 standard deviations are 475.
 TEST_P(DropoutTest, KeepsTheShareItShould) {
@@ -370,15 +342,6 @@ TEST_P(DropoutTest, KeepsTheShareItShould) {
   int64_t kept = 0;
   for (const float v : y) kept += v != 0;
   EXPECT_NEAR(static_cast<double>(kept), 90000, 475);
-}
-
-TEST_P(DropoutTest, SameBitsOnAnyThreads) {
-  const std::vector<float> x = RandomValues<float>(50001, "x");
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<float> y(x.size());
-    Dropout<float>(static_cast<int64_t>(x.size()), 0.3, {1, 2, 3}, x.data(), y.data());
-    return y;
-  });
 }
 
 }  // namespace elementwise_test

@@ -58,8 +58,7 @@ void CheckHeadConvolution() {
   }
 }
 
-TEST_P(HeadConvolutionTest, Float) { CheckHeadConvolution<float>(); }
-TEST_P(HeadConvolutionTest, Double) { CheckHeadConvolution<double>(); }
+CROSSTALK_FLOATS_TEST(HeadConvolutionTest, EqualsLoops, CheckHeadConvolution)
 
 }  // namespace heads_test
 }  // namespace crosstalk::kernels

@@ -57,10 +57,7 @@ void CheckSum() {
     ASSERT_TRUE(out.GuardsIntact());
   }
 }
-TEST_P(ReduceTest, SumMatchesTheReference) {
-  CheckSum<float>();
-  CheckSum<double>();
-}
+CROSSTALK_FLOATS_TEST(ReduceTest, SumMatchesTheReference, CheckSum)
 
 // A naive float sum of 2^24 + more ones stops at 2^24; ours is exact.
 TEST_P(ReduceTest, LongSumsDoNotStall) {
@@ -99,10 +96,7 @@ void CheckMax() {
     ASSERT_TRUE(out.GuardsIntact() && dx.GuardsIntact());
   }
 }
-TEST_P(ReduceTest, MaxFindsTheFirstOfEquals) {
-  CheckMax<float>();
-  CheckMax<double>();
-}
+CROSSTALK_FLOATS_TEST(ReduceTest, MaxFindsTheFirstOfEquals, CheckMax)
 
 TEST_P(ReduceTest, MaxKeepsNan) {
   for (int64_t n = 1; n <= kMaxLength; ++n) {

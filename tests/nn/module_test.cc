@@ -143,14 +143,10 @@ TEST(ModuleTest, ANameUsedTwiceIsAnErrorAndNoModuleCanBeMoved) {
   static_assert(std::is_move_constructible_v<Child<Linear>> && std::is_copy_constructible_v<Child<Linear>>);
 }
 
-TEST(ModuleTest, ParametersHaveDottedPathsInOrderOfRegistration) {
+TEST(ModuleTest, ParametersHaveDottedPathsInOrderAndTheirMatrices) {
   const Pair pair(Initializer(1));
   EXPECT_EQ(NamesIn(pair), (std::vector<std::string>{"first.weight", "first.bias", "cube", "second.weight"}));
   EXPECT_EQ(pair.NumParameters(), 3 * 5 + 5 + 24 + 10);
-}
-
-TEST(ModuleTest, MatrixShapeIsGivenOrTheShapeOfRankTwo) {
-  const Pair pair(Initializer(1));
   const std::vector<NamedParameter> parameters = pair.Parameters();
   EXPECT_EQ(parameters[0].matrix_shape, (Shape{3, 5}));
   EXPECT_EQ(parameters[1].matrix_shape.rank(), 0);
@@ -160,29 +156,16 @@ TEST(ModuleTest, MatrixShapeIsGivenOrTheShapeOfRankTwo) {
 TEST(ModuleTest, RefusesBadNamesAndShapes) {
   Pair pair(Initializer(1));
   const Tensor value = Tensor::Zeros({4}, DType::kFloat32);
-  EXPECT_THROW(pair.Add("first", value), Error);
-  EXPECT_THROW(pair.Add("a.b", value), Error);
-  EXPECT_THROW(pair.Add("", value), Error);
+  for (const char* name : {"first", "a.b", ""}) EXPECT_THROW(pair.Add(name, value), Error) << name;
   EXPECT_THROW(pair.Add("c", value, {2, 3}), Error);
   EXPECT_THROW(pair.Add("d", Tensor()), Error);
 }
 
-TEST(ModuleTest, FreezingTakesAPathAndAllBelowIt) {
+// A path freezes what is below it, a pattern what it names.
+TEST(ModuleTest, FreezingTakesPathsAndPatterns) {
   Pair pair(Initializer(1));
-  pair.SetTrainable("first", Module::Trainable::kNo);
-  std::vector<bool> trainable;
-  for (const NamedParameter& parameter : pair.Parameters()) trainable.push_back(parameter.trainable);
-  EXPECT_EQ(trainable, (std::vector<bool>{false, false, true, true}));
-  pair.SetTrainable("first.bias", Module::Trainable::kYes);
-  EXPECT_TRUE(pair.Parameters()[1].trainable);
-  pair.SetTrainable("", Module::Trainable::kYes);
-  EXPECT_TRUE(pair.Parameters()[0].trainable);
-  EXPECT_THROW(pair.SetTrainable("firs", Module::Trainable::kNo), Error);
-}
-
-TEST(ModuleTest, FreezingTakesPatterns) {
-  const auto frozen = [](const char* pattern) {
-    Pair pair(Initializer(1));
+  const auto frozen = [&](const char* pattern) {
+    pair.SetTrainable("", Module::Trainable::kYes);
     pair.SetTrainable(pattern, Module::Trainable::kNo);
     std::string names;
     for (const NamedParameter& parameter : pair.Parameters()) {
@@ -191,14 +174,16 @@ TEST(ModuleTest, FreezingTakesPatterns) {
     }
     return names;
   };
-  EXPECT_EQ(frozen("*"), "first.weight first.bias cube second.weight ");
-  EXPECT_EQ(frozen("*.weight"), "first.weight second.weight ");
-  EXPECT_EQ(frozen("first.*"), "first.weight first.bias ");
-  EXPECT_EQ(frozen("f*t"), "first.weight first.bias ");  // the module, and so all that is in it
-  EXPECT_EQ(frozen("*s*.b*s"), "first.bias ");
-  EXPECT_EQ(frozen("c*b*"), "cube ");
-  Pair pair(Initializer(1));
-  for (const char* pattern : {"*.scale", "first.weight.*", "irst*", "*firs", "cub"}) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"*", "first.weight first.bias cube second.weight "},
+      {"*.weight", "first.weight second.weight "},
+      {"first", "first.weight first.bias "},
+      {"first.*", "first.weight first.bias "},
+      {"f*t", "first.weight first.bias "},  // the module, and so all that is in it
+      {"*s*.b*s", "first.bias "},
+      {"c*b*", "cube "}};
+  for (const auto& [pattern, names] : kCases) EXPECT_EQ(frozen(pattern), names) << pattern;
+  for (const char* pattern : {"*.scale", "first.weight.*", "irst*", "*firs", "cub", "firs"}) {
     EXPECT_THROW(pair.SetTrainable(pattern, Module::Trainable::kNo), Error) << pattern;
   }
   EXPECT_EQ(
@@ -220,17 +205,11 @@ TEST(ModuleTest, WhatIsFrozenGetsNoGradient) {
     return all;
   };
   std::vector<std::vector<double>> expected = gradients();
+  tower.ZeroGrad();
+  EXPECT_FALSE(tower.Parameters()[0].value.grad().defined());
   tower.SetTrainable("layer_1", Module::Trainable::kNo);
   expected[3].clear();
   EXPECT_EQ(gradients(), expected);
-}
-
-TEST(ModuleTest, ZeroGradMakesGradientsUndefined) {
-  const Pair pair(Initializer(1));
-  Backward(Sum(pair.cube));
-  EXPECT_TRUE(pair.cube.grad().defined());
-  pair.ZeroGrad();
-  EXPECT_FALSE(pair.cube.grad().defined());
 }
 
 TEST(InitializerTest, ValuesDependOnSeedAndPathAlone) {

@@ -68,34 +68,28 @@ TEST(TransformerStackTest, ATracedNonFiniteValueNamesItsLayer) {
   }
 }
 
-TEST(TransformerStackTest, DropsInputLayersAndOutputInTraining) {
-  TransformerConfig config = Config(Causality::kNone);
-  config.dropout_rate = 0.5;
-  const TransformerStack stack(config, Initializer(1, DType::kFloat64, "encoder"));
-  const Variable x(Random({2, 5, 8}, 1));
-  const ForwardContext training = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
-  const std::vector<double> y = stack.Forward(x, Tensor(), {}, training).value().ToVector<double>();
-  EXPECT_EQ(y, stack.Forward(x, Tensor(), {}, training).value().ToVector<double>());
-  EXPECT_NE(y, stack.Forward(x, Tensor(), {}, {}).value().ToVector<double>());
-  int zeros = 0;
-  for (const double value : y) zeros += value == 0;
-  EXPECT_NEAR(zeros, 40, 4 * std::sqrt(80 * 0.25));  // of 80 outputs; four standard deviations
-  ForwardContext later = training;
-  later.micro_batch = 1;
-  EXPECT_NE(y, stack.Forward(x, Tensor(), {}, later).value().ToVector<double>());
-}
-
-TEST(TransformerStackTest, DropsItsInputAndItsOutputEachOnTheirOwn) {
-  TransformerConfig config = Config(Causality::kNone);
-  config.layers = 0;
-  config.dropout_rate = 0.5;
-  const TransformerStack stack(config, Initializer(1, DType::kFloat64, "encoder"));
-  const Variable x(Random({20, 10, 8}, 1));
-  const ForwardContext training = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
-  int zeros = 0;
-  for (const double value : stack.Forward(x, Tensor(), {}, training).value().ToVector<double>()) zeros += value == 0;
-  // Without blocks an element survives two draws of 1/2 (the norm between keeps zeros): 3/4 of 1600 are zero.
-  EXPECT_NEAR(zeros, 1200, 4 * std::sqrt(1600 * 0.75 * 0.25));
+// Outputs of a stack with dropout of 1/2 that are zero, which half of them are; without blocks an element survives two
+// draws (the norm between keeps zeros).
+TEST(TransformerStackTest, DropsInputLayersAndOutputEachOnTheirOwnInTraining) {
+  for (const int64_t layers : {0, 3}) {
+    TransformerConfig config = Config(Causality::kNone);
+    config.layers = layers;
+    config.dropout_rate = 0.5;
+    const TransformerStack stack(config, Initializer(1, DType::kFloat64, "encoder"));
+    const Variable x(Random({20, 10, 8}, 1));
+    const auto forward = [&](const ForwardContext& context) {
+      return stack.Forward(x, Tensor(), {}, context).value().ToVector<double>();
+    };
+    const ForwardContext training = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
+    ForwardContext later = training;
+    later.micro_batch = 1;
+    const std::vector<double> y = forward(training);
+    EXPECT_EQ(y, forward(training));
+    EXPECT_NE(y, forward({}));
+    EXPECT_NE(y, forward(later));
+    const double share = layers == 0 ? 0.75 : 0.5;
+    EXPECT_NEAR(std::count(y.begin(), y.end(), 0.0), 1600 * share, 4 * std::sqrt(1600 * share * (1 - share)));
+  }
 }
 
 TEST(TransformerStackTest, RefusesWhatDoesNotFit) {

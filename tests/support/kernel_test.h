@@ -35,6 +35,13 @@ class KernelTest : public ::testing::TestWithParam<std::string> {
   INSTANTIATE_TEST_SUITE_P(AllTargets, Suite, ::testing::ValuesIn(::crosstalk::kernels::SupportedSimdTargets()), \
                            [](const auto& info) { return info.param; })
 
+// TEST_P(Suite, Name) of Check<float>() and Check<double>().
+#define CROSSTALK_FLOATS_TEST(Suite, Name, Check) \
+  TEST_P(Suite, Name) { \
+    Check<float>(); \
+    Check<double>(); \
+  }
+
 // Unit roundoff of T.
 template <typename T>
 inline constexpr double kRoundoff = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
