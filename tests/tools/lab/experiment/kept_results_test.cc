@@ -1,6 +1,5 @@
-// Results that outlive their runs: what they hold, what damage costs, and cells that are recomputed beside them.
+// Results that outlive their runs: what damage to them costs, and which of their fields are compared.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -12,42 +11,6 @@
 
 namespace crosstalk {
 namespace reproduce_test {
-
-TEST_F(ReproduceTest, WhatWasMeasuredOutlivesTheRuns) {
-  Succeeded(RunCommand(Table()));
-  const std::vector<std::string> whole = TableFiles();
-  // Written at a cell's end, and by a call that sees a finished cell without it: the same bytes.
-  const std::string result = ReadBytes(CellFolder(kRows[1], 2) + "/result.json");
-  EXPECT_LT(result.size(), 12000u);
-  EXPECT_FALSE(Contains(result, dir_ / "")) << result;
-  RemoveFromCells({"result.json"});
-  Succeeded(RunCommand(Table({"--assemble"})));
-  EXPECT_EQ(ReadBytes(CellFolder(kRows[1], 2) + "/result.json"), result);
-  EXPECT_EQ(TableFiles(), whole);
-
-  RemoveRuns();
-  Succeeded(RunCommand(Table({"--assemble"})));
-  EXPECT_EQ(TableFiles(), whole);
-  // Nothing is trained, neither by all nor by one.
-  const std::string cells = Snapshot(dir_ / "my table/cells");
-  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--cell", "4"}}) {
-    ExpectExit(RunCommand(Table(more)), 0, {", 0 to run"});
-  }
-  EXPECT_EQ(Snapshot(dir_ / "my table/cells"), cells);
-  EXPECT_EQ(TableFiles(), whole);
-
-  // Of another scale, and on other text: refused, and not counted.
-  WriteScale(9);
-  ExpectExit(RunCommand(Table()), 2, {"another scale or configuration: steps: 9 here, 8 there"});
-  Succeeded(RunCommand(Table({"--assemble"})));
-  EXPECT_TRUE(Contains(ReasonOfMissing(0), "steps: 9 here, 8 there")) << ReasonOfMissing(0);
-  WriteScale(8, R"("steps": 3})");
-  ExpectExit(RunCommand(Table()), 2);
-  Succeeded(RunCommand(Table({"--assemble"})));
-  EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not counted: ")) << ReasonOfMissing(0);
-  WriteScale(8);
-  ExpectOtherTextIsRefused();
-}
 
 TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
   Succeeded(RunCommand(Table({"--seeds", "1"})));
@@ -91,75 +54,6 @@ TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
   WriteBytes(file, ReadBytes(CellFolder(kRows[0], 1) + "/result.json"));
   Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_TRUE(Contains(ReasonOfMissing(0), "it is a run of another configuration")) << ReasonOfMissing(0);
-}
-
-TEST_F(ReproduceTest, AResultThatLacksAFinetuningIsPretrainedAgain) {
-  const std::vector<std::string> without = {"reproduce", "--table",         "10",      "--scale", dir_ / "tiny.json",
-                                            "--out",     dir_ / "my table", "--seeds", "1",       "--threads",
-                                            "1"};
-  Succeeded(RunCommand(Table({"--seeds", "1", "--cells", dir_ / "whole"})));
-  const Json whole = Result();
-  Succeeded(RunCommand(without));
-  RemoveRuns();
-  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
-  EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not finetuned on, and the weights to begin with are not there"))
-      << ReasonOfMissing(0);
-  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures").At("ln_ppl").At("seeds").AsInt(), 1);
-  ExpectExit(RunCommand(Table({"--seeds", "1"})), 0, {"its weights are not there: pretrained again"});
-  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
-  RemoveRuns();
-  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
-  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
-}
-
-TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
-  ExpectExit(RunCommand(Table({"--verify", "1"})), 2, {"holds no finished cell"});
-  ExpectExit(RunCommand(Table({"--seeds", "1"})), 0, {});
-  RemoveRuns();
-  const std::vector<std::string> verify = {"--seeds", "1", "--verify", "2", "--json"};
-  const CommandResult result = RunCommand(Table(verify));
-  ExpectExit(result, 0, {"the same to the bit"});
-  const Json verified = ParseJson(result.output, "verified").At("verified");
-  ASSERT_EQ(verified.AsArray().size(), 2u);
-  for (const Json& one : verified.AsArray()) EXPECT_EQ(one.At("model_sha256").AsString().size(), 64u);
-  // All cells are drawn where there are no more, and one whose result was touched is found out.
-  const std::string file = CellFolder(kRows[1], 1) + "/result.json";
-  std::string record = ReadBytes(file);
-  const size_t digest = record.find("model_sha256\": \"") + 16;
-  record[digest] = record[digest] == '0' ? '1' : '0';
-  WriteBytes(file, record);
-  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 1,
-             {"only 3 cells are finished", kRows[1], "model_sha256: " + record.substr(digest, 64) + " there, "});
-  // One that cannot be read costs itself alone, and is counted.
-  WriteBytes(file, "{}");
-  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 3,
-             {StrCat("not verified: t5-", kRows[1], ", seed 1: ", file), "only 2 cells are finished",
-              "2 of 2 cells were the same when recomputed; 1 could not be verified\n"});
-  for (const std::string& bytes : {std::string(R"({"format": 2})"), record.substr(0, 500), std::string()}) {
-    fs::remove(file);
-    if (bytes.empty()) {
-      ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
-    } else {
-      WriteBytes(file, bytes);
-    }
-    const CommandResult other = ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "1", "--json"})), 3);
-    const Json rest = ParseJson(other.output, "verified").At("not_verified");
-    ASSERT_EQ(rest.AsArray().size(), 1u) << bytes;
-    EXPECT_TRUE(Contains(rest.AsArray()[0].At("reason").AsString(), file)) << rest.Dump();
-  }
-  fs::remove(file);
-  // So is a finished run from which no result can be made.
-  const std::string run = CellFolder(kRows[1], 1) + "/pretraining";
-  fs::create_directories(run);
-  for (const char* name : {"/model.safetensors", "/run.json", "/metrics.jsonl"}) WriteBytes(run + name, "{}");
-  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "1"})), 3,
-             {"not verified: ", run, "1 could not be verified"});
-  // What is there is never overwritten by what is recomputed.
-  const std::string cells = dir_ / "my table/verification";
-  fs::remove_all(cells);
-  fs::rename(dir_ / "my table/cells", cells);
-  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9", "--cells", cells})), 2, {"choose another --out"});
-  EXPECT_TRUE(fs::exists(cells + "/t5-" + kRows[0] + "/seed-1/result.json"));
 }
 
 // Whatever of a result affects it is compared, also what stands in no record of ours.

@@ -59,10 +59,6 @@ class ReproduceTest : public ::testing::Test {
   std::string CellFolder(const std::string& row, int seed) const {
     return StrCat(dir_ / "my table/cells/t5-", row, "/seed-", seed);
   }
-  void ExpectOtherTextIsRefused() const {
-    WriteBytes(dir_ / "text.txt", LinesOfText());
-    ExpectExit(RunCommand(Table({"--data", dir_ / "text.txt"})), 2, {"was trained on other text"});
-  }
   // What the cells hold by these names.
   void RemoveFromCells(const std::vector<std::string>& names) const {
     for (const std::string& row : kRows) {
@@ -72,13 +68,6 @@ class ReproduceTest : public ::testing::Test {
     }
   }
   void RemoveRuns() const { RemoveFromCells({"pretraining", "finetuning-stories", "finetuning-stories.json", "lock"}); }
-  std::vector<std::string> TableFiles() const {
-    std::vector<std::string> files;
-    for (const char* name : {"table.md", "table.csv", "table.json", "report.html", "figure.svg"}) {
-      files.push_back(ReadBytes(dir_ / (std::string("my table/") + name)));
-    }
-    return files;
-  }
   std::string ReasonOfMissing(size_t i) const { return Result().At("missing").AsArray().at(i).At("reason").AsString(); }
   Json Result() const { return ParseJson(ReadBytes(dir_ / "my table/table.json"), "table.json"); }
 
