@@ -1,5 +1,4 @@
-// The pages of the course: they quote what a program prints, their tables have every exercise, and every
-// program is short.
+// The pages of the course: their tables have every exercise. tests/sessions/course.session runs their programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "examples/course/checker/checker.h"
-#include "tests/support/shell.h"
 
 namespace course_pages_test {
 
@@ -39,26 +37,6 @@ std::vector<fs::path> Files(const fs::path& folder, const std::string& extension
   return files;
 }
 
-// Of a program in examples/course of the build that this test is part of.
-std::string Output(const std::string& program) {
-  const fs::path path = fs::read_symlink("/proc/self/exe").parent_path() / "../../examples/course" / program;
-  const crosstalk::ShellResult run = crosstalk::RunShell("'" + path.string() + "'");
-  EXPECT_EQ(run.status, 0) << path << "\n" << run.output;
-  return run.output;
-}
-
-TEST(CoursePagesTest, WhatAPageQuotesIsWhatItsProgramPrints) {
-  for (const fs::path& program : Files("examples/course", ".cc")) {
-    const std::string name = program.stem();
-    const std::string page = Contents(Root() / "examples/course" / (name + ".md"));
-    const std::string begin = "```\n$ build/examples/course/" + name + "\n";
-    const size_t at = page.find(begin);
-    ASSERT_NE(at, std::string::npos) << name << ".md does not quote its program";
-    const std::string quoted = page.substr(at + begin.size());
-    EXPECT_EQ(quoted.substr(0, quoted.find("```")), Output(name)) << name;
-  }
-}
-
 TEST(CoursePagesTest, EveryChapterHasAPageADrawingAProgramAndExercises) {
   const std::string index = Contents(Root() / "examples/course/README.md");
   std::set<std::string> chapters;
@@ -81,20 +59,6 @@ TEST(CoursePagesTest, EveryChapterHasAPageADrawingAProgramAndExercises) {
     EXPECT_LE(exercises, 5) << name;
   }
   EXPECT_EQ(chapters.size(), 8u);
-}
-
-TEST(CoursePagesTest, ProgramsHaveAtMost120Lines) {
-  for (const fs::path& program : Files("examples/course", ".cc")) {
-    const std::string text = Contents(program);
-    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 120) << program;
-  }
-}
-
-// Light and dark in one file.
-TEST(CoursePagesTest, DrawingsFollowTheReadersColours) {
-  for (const fs::path& drawing : Files("examples/course/images", ".svg")) {
-    EXPECT_NE(Contents(drawing).find("prefers-color-scheme:dark"), std::string::npos) << drawing;
-  }
 }
 
 // "the sum of all points" of the index.

@@ -158,28 +158,6 @@ std::vector<std::string> Models() {
 INSTANTIATE_TEST_SUITE_P(Models, InspectModelTest, ::testing::ValuesIn(Models()),
                          [](const auto& one) { return one.param; });
 
-TEST(InspectTest, MistakesAreNamed) {
-  const TempDir dir;
-  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})));
-  const auto refused = [&](const std::vector<std::string>& more, const char* part) {
-    ExpectExit(RunCommand(Joined({"inspect", dir / "run"}, more)), 2, {part});
-  };
-  refused({"--text", "a"}, "--out");
-  refused({"--tensors", dir / "t"}, "--text");
-  refused({"--target", "a", "--out", dir / "p"}, "--text");
-  refused({"--text", "a", "--second", "b", "--out", dir / "p"}, "--second");
-  refused({"--text", "", "--out", dir / "p"}, "--text");
-  refused({"--text", std::string(70, 'a'), "--out", dir / "p"},
-          "more than --max-tokens = 64: shorten it, or raise --max-tokens;");
-  refused({"--text", "a", "--out", dir / "p", "--max-tokens", "100000"}, "--max-tokens: 100000 is not between 1 and");
-  refused({"--text", "a", "--out", dir / "p", "--tensors", dir / "p"}, "--out and --tensors both name");
-  const std::string run = ReadBytes(dir / "run/run.json");
-  refused({"--out", dir / "run/run.json"}, "nothing that this command has written");
-  EXPECT_EQ(ReadBytes(dir / "run/run.json"), run);
-  const CommandResult none = RunCommand({"inspect", dir / "nothing", "--out", dir / "p"});
-  EXPECT_NE(none.exit_code, 0);
-}
-
 // ---- What stands in the page --------------------------------------------------------------------------------------
 
 AttentionMaps Maps(int64_t layers, int64_t heads, int64_t n) {

@@ -2,8 +2,6 @@
 // model alone takes seconds to initialise.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -63,48 +61,6 @@ void ExpectConsistent(const Json& result) {
     EXPECT_NEAR(result.At("share_" + pass).AsDouble(), share, 1e-9 * share) << result.Dump();
   }
   EXPECT_DOUBLE_EQ(result.At("useful_gflop_backward").AsDouble(), 2 * result.At("useful_gflop_forward").AsDouble());
-}
-
-TEST(BenchTest, ListsEveryBenchmarkInThePrecisionsThatItHas) {
-  const auto list = [](const std::vector<std::string>& more) {
-    return Lines(Succeeded(RunCommand(Joined({"bench", "--list"}, more))).output);
-  };
-  const std::vector<std::string> names = list({"--precision", "fp32"}), both = list({});
-  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-  for (const char* name : {"talking-6-24-6", "mix-48", "memory-2048", "step-albert-12-512"}) {
-    const auto at = std::find(names.begin(), names.end(), name);
-    ASSERT_GT(names.end() - at, 1) << name;
-    EXPECT_EQ(at[1], StrCat(name, "-composed"));
-  }
-  for (const char* name : {"product-4096x512x2048-openblas", "memory-8192", "decode-t5-dynamic-768x12-1"}) {
-    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
-  }
-  // In bf16 all but OpenBLAS's products and the mixing of logits, which is in float in any case.
-  std::vector<std::string> in_bf16;
-  for (const std::string& name : names) {
-    if (!name.ends_with("-openblas") && !name.starts_with("mix-")) in_bf16.push_back(name + "-bf16");
-  }
-  EXPECT_EQ(list({"--precision", "bf16"}), in_bf16);
-  // By default both where bf16 has a goal.
-  for (const auto& [name, count] : {std::pair{"talking-48-bf16", 1}, {"step-bert-12-bf16", 0}}) {
-    EXPECT_EQ(std::count(both.begin(), both.end(), name), count) << name;
-  }
-}
-
-TEST(BenchTest, AFilterChoosesByTheNamesInBothPrecisions) {
-  const auto list = [](std::vector<std::string> options) {
-    options.insert(options.begin(), {"bench", "--list", "--filter"});
-    return RunCommand(options).output;
-  };
-  EXPECT_EQ(list({"dynamic-24"}), "dynamic-24\ndynamic-24-bf16\ndynamic-24-composed\ndynamic-24-composed-bf16\n");
-  EXPECT_EQ(list({"dynamic-24-bf16"}), "dynamic-24-bf16\n");
-  // A name means no other that contains it, as step-bert-talking-12 does.
-  EXPECT_EQ(list({"talking-12", "--precision", "fp32"}), "talking-12\ntalking-12-composed\n");
-  EXPECT_EQ(list({"bert-talking-12,mix-6", "--precision", "fp32"}),
-            "mix-6\nmix-6-composed\nstep-bert-talking-12\nstep-bert-talking-12-composed\nstep-bert-talking-12-512\n"
-            "step-bert-talking-12-512-composed\n");
-  EXPECT_EQ(list({"memory-8,mix-6", "--precision", "fp32"}), "mix-6\nmix-6-composed\nmemory-8192\n");
-  EXPECT_EQ(list({"memory-8,mix-6", "--precision", "bf16"}), "memory-8192-bf16\n");
 }
 
 TEST(BenchTest, WritesOneObjectForEachBenchmark) {
@@ -195,21 +151,6 @@ TEST(BenchTest, ScalingGoesThroughThreadsAndLengths) {
   EXPECT_EQ(names,
             std::vector<std::string>({"scaling-threads-1", "scaling-threads-2", "scaling-threads-3", "scaling-n-16"}));
   EXPECT_EQ(threads, std::vector<int64_t>({1, 2, 3, 3}));
-}
-
-TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--filter", "chatty"}, "chatty"},
-      {{"--n", "0"}, "--n"},
-      {{"--batch", "-1"}, "--batch"},
-      {{"--repetitions", "0"}, "--repetitions"},
-      {{"--filter", "mix,"}, "--filter"},
-      {{"--scaling", "--filter", "mix"}, "--filter"},
-      {{"--scaling", "--list"}, "--list"},
-      {{"--precision", "fp8"}, "fp8"},
-      {{"--filter", "mix-6", "--precision", "bf16"}, "bf16"},
-  };
-  for (const auto& [options, says] : cases) ExpectExit(RunCommand(Joined({"bench"}, options)), 2, {says});
 }
 
 }  // namespace bench_test
