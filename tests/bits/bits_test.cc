@@ -43,7 +43,7 @@
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_transport.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 #include "tools/cli/option_table.h"
 
 namespace crosstalk {

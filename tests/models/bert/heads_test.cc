@@ -5,6 +5,7 @@
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::heads_test {
 
@@ -12,28 +13,8 @@ using testing::MessageOf;
 
 constexpr int64_t kVocabulary = 37, kD = 12, kLength = 9;
 
-ModelConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
-  ModelConfig config = BaseBert();
-  config.vocabulary = kVocabulary;
-  config.d_model = kD;
-  config.d_ff = 20;
-  config.layers = 2;
-  config.encoder_self =
-      MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = 3, .key_size = {}}, kD);
-  config.max_positions = 64;
-  config.heads = heads;
-  config.initial_stddev = 0.3;
-  return config;
-}
-
-ModelConfig AlbertConfig(const EncoderHeads& heads) {
-  ModelConfig config = Config(heads);
-  config.feed_forward = FeedForwardKind::kGeluTanh;
-  config.name = "albert";
-  config.embedding_size = 7;
-  config.layer_groups = 1;
-  return config;
-}
+ModelConfig Config(const EncoderHeads& heads) { return TinyBert("talking", heads); }
+ModelConfig AlbertConfig(const EncoderHeads& heads) { return TinyAlbert("talking", heads); }
 
 // Four rows without padding, as two examples of two choices too.
 Tensor Ids(const Shape& shape = {4, kLength}, uint64_t seed = 1) {

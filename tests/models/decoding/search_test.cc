@@ -14,7 +14,7 @@
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/parity.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::search_test {
 
@@ -32,17 +32,6 @@ std::vector<SearchInput> Inputs(const Tensor& ids) {
 
 Tensor OneRow(const std::vector<int32_t>& ids) {
   return Tensor::FromValues<int32_t>({1, static_cast<int64_t>(ids.size())}, ids);
-}
-
-ModelConfig TinyLm(const std::string& kind, int64_t vocabulary, int64_t context) {
-  ModelConfig config;
-  config.vocabulary = vocabulary;
-  config.d_model = 10;
-  config.d_ff = 13;
-  config.layers = 2;
-  config.context = context;
-  config.SetAttention(TinyAttention(kind, config.d_model));
-  return config;
 }
 
 // log p[vocabulary] of the token after `written`, by a whole forward pass.

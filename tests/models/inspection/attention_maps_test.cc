@@ -13,7 +13,7 @@
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::attention_maps_test {
 
@@ -24,39 +24,13 @@ std::shared_ptr<const Tokenizer> Bytes(MaskTokens mask_tokens = MaskTokens::kNo)
 }
 
 T5 MakeT5Model(const Tokenizer& tokenizer, const std::string& kind = "talking") {
-  ModelConfig config = TinyT5(kind);
-  config.vocabulary = tokenizer.vocab_size();
-  config.tokens = tokenizer.special_tokens();
-  return T5(config, 5);
+  return T5(For(tokenizer, TinyT5(kind)), 5);
 }
 
-Lm MakeLmModel(const Tokenizer& tokenizer) {
-  ModelConfig config;
-  config.vocabulary = tokenizer.vocab_size();
-  config.tokens = tokenizer.special_tokens();
-  config.d_model = 10;
-  config.d_ff = 13;
-  config.layers = 2;
-  config.context = 11;
-  config.SetAttention(TinyAttention("multihead", 10));
-  return Lm(config, 5);
-}
+Lm MakeLmModel(const Tokenizer& tokenizer) { return Lm(For(tokenizer, TinyLm("multihead", 0, 11)), 5); }
 
-// Three layers of which all share their parameters.
 Bert MakeAlbertModel(const Tokenizer& tokenizer) {
-  ModelConfig config = BaseBert();
-  config.vocabulary = tokenizer.vocab_size();
-  config.tokens = tokenizer.special_tokens();
-  config.d_model = 10;
-  config.d_ff = 13;
-  config.layers = 3;
-  config.layer_groups = 1;
-  config.name = "albert";
-  config.embedding_size = 7;
-  config.SetAttention(TinyAttention("talking", 10));
-  config.max_positions = 40;
-  config.heads = {.pooler = true, .masked_lm = true};
-  return Bert(config, 5);
+  return Bert(For(tokenizer, TinyAlbert("talking", {.pooler = true, .masked_lm = true})), 5);
 }
 
 std::vector<int32_t> IdsOf(const Batch& batch, const char* name) { return batch.Get(name).ToVector<int32_t>(); }

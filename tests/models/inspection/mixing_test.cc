@@ -10,7 +10,7 @@
 #include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/family_cases.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::mixing_test {
 

@@ -4,25 +4,11 @@
 #include "crosstalk/models/training/config.h"
 #include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::lm_test {
 
 constexpr int64_t kContext = 11;
-
-ModelConfig TinyLm(const std::string& kind, PositionScheme positions = PositionScheme::kRelativeBias) {
-  ModelConfig config;
-  config.vocabulary = 29;
-  config.d_model = 10;
-  config.d_ff = 13;
-  config.layers = 2;
-  config.context = kContext;
-  config.SetAttention(TinyAttention(kind, config.d_model));
-  config.positions = positions;
-  config.relative_buckets = 8;
-  config.relative_attention_max_distance = 9;
-  return config;
-}
 
 Tensor AllLogits(const Lm& model, const Tensor& ids) {
   const ContextScope no_grad = NoGrad();
@@ -35,7 +21,7 @@ TEST_P(LmKindTest, DecodingEqualsTheFullPass) {
   for (const PositionScheme positions :
        {PositionScheme::kRelativeBias, PositionScheme::kLearned, PositionScheme::kNone}) {
     SCOPED_TRACE(Name(positions));
-    const Lm model(TinyLm(GetParam(), positions), 1, DType::kFloat64);
+    const Lm model(TinyLm(GetParam(), 29, kContext, positions), 1, DType::kFloat64);
     const Tensor ids = TinyIds(3, kContext, 29, 1, 0);
     const Tensor full = AllLogits(model, ids);
     for (const int64_t prompt : {1, 4}) {
@@ -55,7 +41,7 @@ TEST_P(LmKindTest, DecodingEqualsTheFullPass) {
 }
 
 TEST_P(LmKindTest, GradientsAreThoseOfTheLoss) {
-  const Lm model(TinyLm(GetParam(), PositionScheme::kLearned), 1, DType::kFloat64);
+  const Lm model(TinyLm(GetParam(), 29, kContext, PositionScheme::kLearned), 1, DType::kFloat64);
   Batch batch;
   batch.Add("inputs", TinyIds(2, 7, 29, 2)).Add("targets", TinyIds(2, 7, 29, 3));
   const ForwardContext training = {.phase = ForwardContext::Phase::kTraining};
@@ -103,7 +89,7 @@ TEST(LmFamilyTest, LayersOfDifferentKindsDecodeAsTheFullPass) {
 }
 
 TEST(LmTest, TheLossIsTheMeanNegativeLogOfTheTargets) {
-  const Lm model(TinyLm("talking"), 1, DType::kFloat64);
+  const Lm model(TinyLm("talking", 29, kContext), 1, DType::kFloat64);
   const Tensor inputs = TinyIds(3, 8, 29, 2, 0), targets = TinyIds(3, 8, 29, 3);
   Batch batch;
   batch.Add("inputs", inputs).Add("targets", targets);
@@ -132,11 +118,11 @@ TEST(LmTest, RefusesWhatCannotBe) {
   const std::pair<const char*, Json> kForged[] = {
       {"model", "gpt"}, {"context", 0}, {"layers", 1001}, {"d_model", 12}, {"positions", "absolute"}, {"extra", 1}};
   for (const auto& [key, value] : kForged) {
-    Json json = TinyLm("talking").ToJson();
+    Json json = TinyLm("talking", 29, kContext).ToJson();
     json.Set(key, value);
     testing::ExpectError([&] { ReadModelConfig(json, "config.json"); }, ErrorKind::kData, {"config.json", key});
   }
-  const Lm model(TinyLm("talking"), 1);
+  const Lm model(TinyLm("talking", 29, kContext), 1);
   TransformerCache cache = model.StartDecoding();
   EXPECT_THROW(model.DecodeStep(TinyIds(1, kContext + 1, 29, 1, 0), cache), Error);
   Batch batch;

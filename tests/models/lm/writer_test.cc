@@ -10,7 +10,7 @@
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::writer_test {
 
@@ -20,15 +20,7 @@ constexpr int64_t kContext = 8;
 std::shared_ptr<const Tokenizer> Letters() { return MakeCharacterTokenizer("\nabcdefghijklmnopqrstuvwxyz", "x", 0); }
 
 Lm LetterModel() {
-  ModelConfig config;
-  config.vocabulary = Letters()->vocab_size();
-  config.d_model = 10;
-  config.d_ff = 13;
-  config.layers = 2;
-  config.context = kContext;
-  config.SetAttention(TinyAttention("dynamic", config.d_model));
-  config.positions = PositionScheme::kLearned;
-  return {config, 1, DType::kFloat64};
+  return {TinyLm("dynamic", Letters()->vocab_size(), kContext, PositionScheme::kLearned), 1, DType::kFloat64};
 }
 
 std::string Text(const Lm& model, const std::string& prompt, const SearchOptions& options) {

@@ -4,7 +4,7 @@
 
 #include "crosstalk/models/registry.h"
 #include "tests/support/messages.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::config_test {
 

@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::t5_test {
 

@@ -9,7 +9,7 @@
 #include "crosstalk/models/text/encoding.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
-#include "tests/support/t5_cases.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::writer_test {
 

@@ -7,6 +7,7 @@
 #include "crosstalk/runtime/random.h"
 #include "tests/models/tasks/scores.h"
 #include "tests/support/messages.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::squad_score_test {
 

@@ -19,7 +19,7 @@
 #include "crosstalk/runtime/file_calls.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace {
 

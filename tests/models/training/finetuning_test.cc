@@ -21,7 +21,7 @@
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace finetuning_test {
@@ -47,18 +47,11 @@ class FinetuningTest : public ::testing::Test {
   }
 
   TrainingConfig Pretraining(const std::string& model) const {
-    TrainingConfig config;
-    config.model.name = model;
-    const TrainingConfig tiny = *TinyConfig();
-    config.data.tokenizer = "bytes";
-    config.model.d_model = tiny.model.d_model;
-    config.model.attention.heads = tiny.model.attention.heads;
-    config.model.d_ff = tiny.model.d_ff;
-    config.model.layers = tiny.model.layers;
+    TrainingConfig config = TinyConfigOf(model);
     config.objective.input_length = 32;
+    config.optimization = {};  // the model's own
     config.optimization.batch = 4;
     config.optimization.steps = 3;
-    config.run.eval_batches = 1;
     config.run.checkpoint_every = 0;
     return config;
   }

@@ -11,22 +11,14 @@
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace loop_test {
 
-constexpr int64_t kVocabulary = 50;
+constexpr int64_t kVocabulary = 40;
 
-ModelConfig TinyConfig() {
-  ModelConfig config = BaseT5();
-  config.vocabulary = kVocabulary;
-  config.d_model = 12;
-  config.d_ff = 20;
-  config.layers = 1;
-  config.decoder_layers = 1;
-  config.SetAttention(AttentionConfig::TalkingHeads(12, 3, 4, 2, 5, 7));
-  return config;
-}
+ModelConfig Tiny() { return TinyT5("talking", FeedForwardKind::kRelu); }
 
 // Random ids; `rows` rows a part, cut from the same list of examples whatever `rows` is.
 class RandomBatches : public BatchSource {
@@ -87,7 +79,7 @@ double LnPpl(const StepResult& step) {
 }
 
 struct Rig {
-  explicit Rig(int64_t parts, const ModelConfig& config = TinyConfig(), const LoopOptions& options = Options())
+  explicit Rig(int64_t parts, const ModelConfig& config = Tiny(), const LoopOptions& options = Options())
       : model(config, 7),
         optimizer(model.Parameters()),
         batches(12 / parts, parts),
@@ -124,9 +116,9 @@ TEST(LoopTest, CountsWhatIsNotPadding) {
 
 TEST(LoopTest, DenominatorsDifferByThePadding) {
   LoopOptions options = Options();
-  const StepResult tokens = Rig(1, TinyConfig(), options).loop.Step();
+  const StepResult tokens = Rig(1, Tiny(), options).loop.Step();
   options.denominator = LossDenominator::kPositions;
-  const StepResult positions = Rig(1, TinyConfig(), options).loop.Step();
+  const StepResult positions = Rig(1, Tiny(), options).loop.Step();
   EXPECT_NEAR(tokens.loss * 48, positions.loss * 60, 1e-9 * 60 * positions.loss);
   EXPECT_EQ(LnPpl(tokens), LnPpl(positions));
   EXPECT_GT(tokens.loss, LnPpl(tokens)) << "the z-loss comes on top";
@@ -167,9 +159,9 @@ TEST(LoopTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
 
 TEST(LoopTest, ClippingBoundsTheUpdateNotTheReport) {
   LoopOptions options = Options();
-  const StepResult free = Rig(1, TinyConfig(), options).loop.Step();
+  const StepResult free = Rig(1, Tiny(), options).loop.Step();
   options.clip_norm = free.gradient_norm / 10;
-  Rig clipped(1, TinyConfig(), options);
+  Rig clipped(1, Tiny(), options);
   EXPECT_EQ(clipped.loop.Step().gradient_norm, free.gradient_norm);
   // AdamW's first moment is (1 - beta1) times the clipped gradient.
   double squares = 0;
@@ -182,10 +174,10 @@ TEST(LoopTest, ClippingBoundsTheUpdateNotTheReport) {
 
 TEST(StateDictTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   const TempDir dir;
-  T5 model(TinyConfig(), 7);
+  T5 model(Tiny(), 7);
   const std::vector<NamedTensor> tensors = ParameterTensors(model);
   const std::vector<float> before = AllValues(tensors);
-  T5 other(TinyConfig(), 8);
+  T5 other(Tiny(), 8);
   struct Fault {
     const char* what;
     std::function<void(std::vector<NamedTensor>&)> make;

@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace run_test {

@@ -9,7 +9,7 @@
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {

@@ -17,7 +17,7 @@
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace trained_test {

@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/models/bindings/c/owned.h"
 #include "tests/support/decimal_comma.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk::training_test {
 

@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "tests/support/encoder_cases.h"
 #include "tests/support/messages.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace encoder_examples_test {
 
 using Ids = std::vector<int32_t>;
 using testing::MessageOf;
+constexpr auto Bytes = EncoderBytes;
 
 constexpr int32_t kCls = 259, kSep = 260;
 TaskRow Row(const std::string& first, std::optional<std::string> second = std::nullopt) {

@@ -15,25 +15,18 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
-#include "tests/support/encoder_cases.h"
 #include "tests/support/messages.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace task_head_test {
 
 using testing::MessageOf;
+constexpr auto Bytes = EncoderBytes;
 
 ModelConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
-  ModelConfig config = BaseBert();
-  config.vocabulary = Bytes()->vocab_size();
-  config.tokens = Bytes()->special_tokens();
-  config.d_model = 24;
+  ModelConfig config = For(*Bytes(), TinyBert(kind, heads, 24));
   config.d_ff = 48;
-  config.layers = 2;
-  config.encoder_self =
-      MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = 3, .key_size = {}}, config.d_model);
-  config.max_positions = 64;
-  config.heads = heads;
   config.initial_stddev = 0.1;
   return config;
 }

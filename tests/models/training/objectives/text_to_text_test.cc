@@ -12,7 +12,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace text_to_text_test {

@@ -18,7 +18,7 @@
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_transport.h"
-#include "tests/support/tiny_config.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace reducer_test {
