@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "gtest/gtest.h"
 #include "tests/support/tiny_run.h"

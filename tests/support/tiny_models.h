@@ -1,4 +1,4 @@
-// Trainings and models that take a moment, of every model and kind of attention, and ids, tokenizers and tasks for them.
+// Trainings and models that take a moment, of every model and kind of attention; ids, tokenizers and tasks for them.
 #pragma once
 
 #include <cstdint>
