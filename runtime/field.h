@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -58,6 +59,53 @@ std::vector<MemberId> MembersOf(Members Config::*... members) {
   return {MemberOf(members)...};
 }
 
+namespace internal {
+
+// A member's type: its form in JSON, by the member's address.
+struct MemberForm {
+  FieldType type;
+  bool list, optional;
+  std::vector<std::string> (*names)();  // of an enum; null: of another
+  Json (*write)(const void* member);
+  void (*read)(const std::string& key, const Json& json, const FieldOptions& options, void* member);
+};
+template <typename Member>
+constexpr MemberForm MakeMemberForm() {
+  using Form = JsonForm<Member>;
+  MemberForm form = {Form::kType, requires {Form::kList;
+}
+, requires { Form::kOptional; }
+, nullptr, [](const void* member) -> Json { return Form::Write(*static_cast<const Member*>(member)); },
+    [](const std::string& key, const Json& json, const FieldOptions& options, void* member) {
+      *static_cast<Member*>(member) = Form::Read(key, json, options);
+    }
+};  // namespace internal
+if constexpr (NamedEnum<OneOf<Member>>) form.names = &NamesOf<OneOf<Member>>;
+return form;
+}  // namespace crosstalk
+template <typename Member>
+inline constexpr MemberForm kMemberForm = MakeMemberForm<Member>();
+
+// A place in configurations of one type, whatever its own type: rows are many, so that each has as little code as can
+// be, and what is done with a place is code of its configuration alone.
+struct MemberPlace {
+  alignas(void*) std::byte place[4 * sizeof(void*)];
+  void* (*of)(const std::byte* place, void* config);  // address of the member
+
+  void* In(void* config) const { return of(place, config); }
+};
+template <typename Config, typename Place>
+MemberPlace MakeMemberPlace(const Place& place) {
+  static_assert(std::is_trivially_copyable_v<Place> && sizeof(Place) <= sizeof(MemberPlace::place));
+  MemberPlace made = {{}, [](const std::byte* bytes, void* config) -> void* {
+                        return &std::invoke(*reinterpret_cast<const Place*>(bytes), *static_cast<Config*>(config));
+                      }};
+  std::memcpy(made.place, &place, sizeof(Place));
+  return made;
+}
+
+}  // namespace internal
+
 // What a row says, whatever it is a row of.
 struct FieldRow {
   std::string key;                      // "d_model": in files and errors; an option is spelt by the command
@@ -68,6 +116,17 @@ struct FieldRow {
   std::vector<std::string> choices = {};
   FieldOptions options = {};
   MemberId member = 0;
+
+ protected:
+  CROSSTALK_LOCAL void Describe(std::string name, const internal::MemberForm& form, FieldOptions with) {
+    key = std::move(name);
+    type = form.type;
+    list = form.list;
+    optional = form.optional;
+    options = std::move(with);
+    choices = form.names != nullptr ? form.names() : options.choices;
+    if (type == FieldType::kString && !choices.empty()) type = FieldType::kChoice;
+  }
 };
 
 template <typename Config>
@@ -77,35 +136,28 @@ struct Field : FieldRow {
   // {"d_model", &Config::d_model, {.range = AtLeast(1)}}. `place` is a pointer to a member, or anything that can be
   // called with a configuration and gives a reference into it.
   template <std::invocable<Config&> Place>
-  Field(std::string name, Place place, FieldOptions with = {});
+  Field(std::string name, Place place, FieldOptions with = {}) {
+    using Member = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
+    Describe(std::move(name), internal::kMemberForm<Member>, std::move(with));
+    Bind(internal::kMemberForm<Member>, internal::MakeMemberPlace<Config>(place));
+  }
 
   std::function<Json(const Config&)> get;  // null: none
   // Error(kUsage) with the key as its field where the value is of another type, out of range or no choice.
   std::function<void(Config&, const Json&)> set;
+
+ private:
+  void Bind(const internal::MemberForm& form, const internal::MemberPlace& place) {
+    member = MemberOf<Config>([&place](Config& config) -> char& { return *static_cast<char*>(place.In(&config)); });
+    get = [&form, place](const Config& config) { return form.write(place.In(const_cast<Config*>(&config))); };
+    set = [&form, place, key = key, options = options](Config& config, const Json& json) {
+      form.read(key, json, options, place.In(&config));
+    };
+  }
 };
 
 template <typename Config>
 using FieldTable = std::vector<Field<Config>>;
-
-template <typename Config>
-template <std::invocable<Config&> Place>
-Field<Config>::Field(std::string name, Place place, FieldOptions with) {
-  using Member = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
-  using Form = JsonForm<Member>;
-  key = std::move(name);
-  type = Form::kType;
-  list = requires { Form::kList; };
-  optional = requires { Form::kOptional; };
-  options = std::move(with);
-  choices = options.choices;
-  if constexpr (NamedEnum<internal::OneOf<Member>>) choices = NamesOf<internal::OneOf<Member>>();
-  if (type == FieldType::kString && !choices.empty()) type = FieldType::kChoice;
-  member = MemberOf<Config>(place);
-  get = [place](const Config& config) { return Form::Write(std::invoke(place, const_cast<Config&>(config))); };
-  set = [place, key = key, options = options](Config& config, const Json& json) {
-    std::invoke(place, config) = Form::Read(key, json, options);
-  };
-}
 
 // The place of a member of a member.
 template <typename Config, typename Part, typename Member>
