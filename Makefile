@@ -21,7 +21,7 @@ CXXFLAGS ?= $(if $(SANITIZE),-Og -g1,-O2)
 # of their own; and the other tests even more so.
 LIGHT_CXXFLAGS := $(if $(filter file,$(origin CXXFLAGS)),$(if $(SANITIZE),,-O1))
 LIGHTEST_CXXFLAGS := $(LIGHT_CXXFLAGS:-O1=-O0)
-# UNITY=no compiles each source by itself instead of a folder's at once: less to do after a change of one source, three
+# UNITY=no compiles each source by itself instead of a room's at once: less to do after a change of one source, three
 # times as much from scratch, and the way to see that each includes what it uses.
 UNITY := yes
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -101,14 +101,21 @@ EXAMPLE_SOURCES := $(filter-out $(addprefix examples/course/,exercises/% solutio
 # A file of sessions is a program of its folder by another name.
 SESSIONS := $(sort $(wildcard tests/sessions/*.session))
 C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
-# These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
-# do those of tests/support, of which a test program links what it uses.
+# These include themselves once for each SIMD target, and stay by themselves; of the others a room's are one unit. So do
+# those of tests/support, of which a test program links what it uses.
 SIMD_SOURCES := $(shell grep -rl '^.include "hwy/foreach_target.h"' $(FOLDERS) --include='*.cc')
 
 object = $(patsubst %.cc,$(BUILD)/objects/%.o,$(1))
+# The room of a source: its layer, or in models/ one of the folders there, of which some are small and share one;
+# elsewhere its own folder.
+SMALL_ROOMS := bert decoding inspection lm t5
+layer_of = $(firstword $(subst /, ,$(1)))
+room_in_models = models/$(addsuffix /,$(filter-out $(SMALL_ROOMS),$(word 2,$(subst /, ,$(dir $(1))))))
+room = $(if $(filter models,$(layer_of)),$(room_in_models),$(if $(filter $(FOLDERS),$(layer_of)),$(layer_of)/,$(dir $(1))))
+rooms = $(sort $(foreach source,$(1),$(call room,$(source))))
 # The objects of sources; the units among them are called $(2).
 objects = $(if $(filter no,$(UNITY)),$(call object,$(1)),$(call object,$(filter $(SIMD_SOURCES),$(1))) \
-    $(patsubst %,$(BUILD)/objects/%$(2).o,$(sort $(dir $(filter-out $(SIMD_SOURCES),$(1))))))
+    $(patsubst %,$(BUILD)/objects/%$(2).o,$(call rooms,$(filter-out $(SIMD_SOURCES),$(1)))))
 archive = $(BUILD)/lib/lib$(1).a
 # A layer's archives, its own first and then those below it, as the linker wants them.
 below_runtime := runtime
@@ -179,8 +186,8 @@ ifneq ($(findstring address,$(SANITIZE)),)
 $(BUILD)/objects/kernels/%.o: OBJECT_FLAGS := -fno-sanitize-address-use-after-scope
 endif
 
-# A unit: one source that includes those of a folder, and is rewritten where its list differs. As includes of
-# headers cost more than what most sources say, it compiles three times as fast as they do one by one.
+# A unit: one source that includes those of a room, and is rewritten where its list differs. As includes of headers cost
+# more than what most sources say, it compiles three times as fast as they do one by one.
 HASH := \#
 define unit  # $(1): folder/, $(2): the unit's name, $(3): sources
 $(BUILD)/objects/$(1)$(2).o: $(BUILD)/units/$(1)$(2).cc $(BUILD)/flags | $(INCLUDE_LINKS) $(EMBEDDED)
@@ -194,8 +201,8 @@ $(BUILD)/units/$(1)$(2).cc:
 	@mkdir -p $$(@D)
 	@printf '#include "%s"\n' $(3) > $$@
 endef
-units = $(foreach folder,$(sort $(dir $(1))),$(eval $(call unit,$(folder),$(2),$(strip \
-    $(foreach source,$(filter-out $(SIMD_SOURCES),$(1)),$(if $(filter $(folder),$(dir $(source))),$(source)))))))
+units = $(foreach folder,$(call rooms,$(1)),$(eval $(call unit,$(folder),$(2),$(strip \
+    $(foreach source,$(filter-out $(SIMD_SOURCES),$(1)),$(if $(filter $(folder),$(call room,$(source))),$(source)))))))
 ifneq ($(UNITY),no)
 $(call units,$(LIBRARY_SOURCES) $(TOOL_SOURCES),unit)
 $(call units,$(TEST_SOURCES),tests)

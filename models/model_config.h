@@ -138,6 +138,12 @@ struct ModelConfig {
   void Check(std::initializer_list<int32_t SpecialTokens::*> needed) const;
 };
 
+// The configuration, which must be valid: for a model that keeps it.
+CROSSTALK_LOCAL inline const ModelConfig& Validated(const ModelConfig& config) {
+  config.Validate();
+  return config;
+}
+
 // What a user says of a model, its name first. Which models there are, and which of them read which field, is added
 // where they are known (TrainingFields()).
 const FieldTable<ModelConfig>& ModelFields();

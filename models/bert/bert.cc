@@ -131,14 +131,9 @@ void MakeBertLayers(ModelConfig& config) {
 
 namespace {
 
-const ModelConfig& Validated(const ModelConfig& config) {
-  config.Validate();
-  return config;
-}
-
 NormConfig NormOf(const ModelConfig& config) { return {NormKind::kLayer, config.norm_epsilon}; }
 
-TransformerConfig EncoderConfig(const ModelConfig& config) {
+TransformerConfig BertStack(const ModelConfig& config) {
   return {.layers = config.layers,
           .groups = config.layer_groups.value_or(0),
           .inner_layers = config.inner_layers.value_or(1),
@@ -216,7 +211,7 @@ Bert::Bert(const ModelConfig& config, const Initializer& init) : Model(init), co
     return Child<Linear>(this, name, d_in, d_out, LinearBias::kYes, config.stddev());
   };
   if (config.is_albert()) embedding_projection_ = dense("embedding_projection", width, d);
-  encoder_ = {this, "encoder", EncoderConfig(config)};
+  encoder_ = {this, "encoder", BertStack(config)};
   const EncoderHeads& heads = config.heads;
   if (heads.pooler) pooler_ = dense("pooler", d, d);
   if (heads.masked_lm) masked_lm_ = {this, "masked_lm", config, embedding_};

@@ -119,16 +119,11 @@ namespace {
 constexpr double kEmbeddingStddev = 1.0;
 constexpr double kPositionsStddev = 1.0;
 
-TransformerConfig DecoderConfig(const ModelConfig& config) {
+TransformerConfig LmStack(const ModelConfig& config) {
   TransformerConfig stack = config.PreNormStack(config.layers, config.decoder_self);
   stack.positions = config.positions;
   stack.block_attention = config.decoder_self_layers;
   return stack;
-}
-
-const ModelConfig& Validated(const ModelConfig& config) {
-  config.Validate();
-  return config;
 }
 
 }  // namespace
@@ -140,7 +135,7 @@ Lm::Lm(const ModelConfig& config, const Initializer& init)
   if (config.positions == PositionScheme::kLearned) {
     positions_ = {this, "positions", config.context, config.d_model, kPositionsStddev};
   }
-  decoder_ = {this, "decoder", DecoderConfig(config)};
+  decoder_ = {this, "decoder", LmStack(config)};
   classifier_ = {this, "classifier", config.classifier, config.vocabulary, embedding_};
 }
 

@@ -153,11 +153,6 @@ TransformerConfig DecoderConfig(const ModelConfig& config) {
   return stack;
 }
 
-const ModelConfig& Validated(const ModelConfig& config) {
-  config.Validate();
-  return config;
-}
-
 void CheckIds(const char* name, const Tensor& ids) {
   CROSSTALK_CHECK(ids.defined() && ids.dtype() == DType::kInt32, "T5: ", name, " must be int32");
 }
