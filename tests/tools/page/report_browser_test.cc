@@ -144,103 +144,96 @@ class ReportBrowserTest : public ::testing::Test {
 std::unique_ptr<TempDir> ReportBrowserTest::folder_;
 std::unique_ptr<Browser> ReportBrowserTest::browser_;
 
+// What no page may have, as lists of what has it, with every details element open.
+struct Fault {
+  const char* name;
+  const char* found;
+  int narrowest = 0;  // a narrower screen may have it
+};
+constexpr Fault kFaults[] = {
+    {"beyond the screen, unless it scrolls by itself",
+     "all('main *').filter((e) => !e.closest('.scroll, svg') && box(e).right > innerWidth + 1).map(named)"},
+    {"wider than its place, unless it scrolls",
+     "all('main, main *').filter((e) => !e.closest('svg') && !e.parentElement.closest('.scroll') && "
+     "!e.matches('.scroll') && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1).map(named)"},
+    {"a caption that is not read whole",
+     "all('caption').filter((e) => { const text = document.createRange(); text.selectNodeContents(e); "
+     "return box(text).right > box(e.closest('.scroll')).right + 1; }).map(named)"},
+    {"a table that scrolls on a desk, except values that one unfolds",
+     "all('.scroll').filter((e) => !e.closest('details') && e.scrollWidth > e.clientWidth + 1).map(named)", kDesk},
+    {"texts of a chart on each other",
+     "all('.chart .plot').filter((plot) => { const boxes = all('text', plot).map(box); return boxes.some((a, i) => "
+     "boxes.some((b, j) => j < i && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)); "
+     "}).map(named)"},
+    {"not one of a landmark",
+     "['header', 'nav[aria-label]', 'main', 'footer', 'h1', 'html[lang=en]'].filter((one) => all(one).length !== 1)"},
+    {"a link without a target", "all('nav a').map((a) => a.hash).filter((hash) => !all(hash).length)"},
+    {"an id that stands twice", "all('[id]').map((e) => e.id).filter((id, i, ids) => ids.indexOf(id) !== i)"},
+    {"without a name or a heading",
+     "all('[role=slider]:not([aria-label]), svg.plot:not([aria-label]), th:not([scope]), figure:not(:has(figcaption)), "
+     "section:not([aria-labelledby])').map(named)"},
+    {"a script beside the page's", "all('script:not([type])').slice(1).map(named)"},
+    {"a title that a text took", "[document.title].filter((title) => title === 'taken')"},
+};
+
 TEST_F(ReportBrowserTest, LoadsWithoutANetworkOrAComplaintAndFitsTheScreen) {
   for (const char* page : {"run", "runs", "parts", "table"}) {
     for (const int width : {kPhone, kDesk, kWide}) {
       for (const ColourScheme scheme : {ColourScheme::kLight, ColourScheme::kDark}) {
-        const std::string name = StrCat(page, "-", width, "-", scheme == ColourScheme::kDark ? "dark" : "light");
+        const bool dark = scheme == ColourScheme::kDark;
+        const std::string name = StrCat(page, "-", width, "-", dark ? "dark" : "light");
         SCOPED_TRACE(name);
         Open(page, {.width = width, .scheme = scheme});
         EXPECT_LE(Number("document.documentElement.scrollWidth"), width);
-        // Only what scrolls by itself reaches beyond the screen.
-        EXPECT_EQ(Text("[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') && "
-                       "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => "
-                       "e.className || e.tagName)"),
-                  "");
         EXPECT_EQ(Text("getComputedStyle(document.body).backgroundColor"),
-                  scheme == ColourScheme::kDark ? "rgb(21, 23, 27)" : "rgb(252, 252, 250)");
-        EXPECT_NE(Text("document.title"), "taken");
-        EXPECT_EQ(Number("[...document.scripts].filter((one) => one.type !== 'application/json').length"), 1);
+                  dark ? "rgb(21, 23, 27)" : "rgb(252, 252, 250)");
+        EXPECT_GT(Number("document.querySelectorAll('[role=slider]').length"), 0);
         Keep(name);
+        if (!dark) {
+          browser().Evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+          for (const Fault& fault : kFaults) {
+            if (width < fault.narrowest) continue;
+            EXPECT_EQ(Text(StrCat(
+                          "(() => { const all = (what, where = document) => [...where.querySelectorAll(what)], ",
+                          "box = (e) => e.getBoundingClientRect(), named = (e) => `${e.tagName} ",
+                          "${e.getAttribute('class')} ${e.textContent.slice(0, 40)}`; return ", fault.found, "; })()")),
+                      "")
+                << fault.name;
+          }
+        }
         ExpectNoComplaint();
       }
     }
   }
 }
 
-// Where a reader sees no way on, nothing may be cut.
-TEST_F(ReportBrowserTest, NothingIsCutButWhatScrolls) {
-  for (const char* page : {"run", "runs", "parts", "table"}) {
-    for (const int width : {kPhone, kDesk, kWide}) {
-      SCOPED_TRACE(StrCat(page, ", ", width));
-      Open(page, {.width = width});
-      browser().Evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
-      // A caption is read whole, however wide its table is.
-      EXPECT_EQ(Text("[...document.querySelectorAll('caption')].filter((e) => { const text = document.createRange(); "
-                     "text.selectNodeContents(e); return text.getBoundingClientRect().right > "
-                     "e.closest('.scroll').getBoundingClientRect().right + 1; }).map((e) => e.textContent)"),
-                "");
-      // Nothing is wider than what it stands in, unless that scrolls.
-      EXPECT_EQ(Text("[...document.querySelectorAll('main, main *')].filter((e) => !e.closest('svg') && "
-                     "!e.parentElement.closest('.scroll') && !e.matches('.scroll') && e.clientWidth > 0 && "
-                     "e.scrollWidth > e.clientWidth + 1).map((e) => e.className || e.tagName)"),
-                "");
-      if (width == kPhone) continue;
-      // On a desk a table has room; values that one unfolds may take more.
-      EXPECT_EQ(Text("[...document.querySelectorAll('.scroll')].filter((e) => !e.closest('details') && e.scrollWidth > "
-                     "e.clientWidth + 1).map((e) => e.getAttribute('aria-label'))"),
-                "");
-    }
-  }
-}
-
-TEST_F(ReportBrowserTest, WhatStandsInAChartDoesNotOverlap) {
-  for (const int width : {kPhone, kDesk}) {
-    Open("run", {.width = width});
-    EXPECT_EQ(Text("(() => { const found = []; for (const plot of document.querySelectorAll('.chart .plot')) { "
-                   "const boxes = [...plot.querySelectorAll('text')].map((e) => e.getBoundingClientRect()); "
-                   "for (let i = 0; i < boxes.length; ++i) for (let j = 0; j < i; ++j) { const a = boxes[i], b = "
-                   "boxes[j]; if (a.left < b.right && b.left < a.right && a.top < b.bottom && "
-                   "b.top < a.bottom) found.push(plot.closest('figure').querySelector('figcaption').textContent); } } "
-                   "return found; })()"),
-              "")
-        << width;
-  }
-}
-
-TEST_F(ReportBrowserTest, ThePointerReadsValues) {
+TEST_F(ReportBrowserTest, PointerAndKeysReadValuesAloud) {
   Open("run", {.width = kDesk});
-  const std::string last = Text("document.querySelector('.legend .at').textContent");
-  EXPECT_EQ(last, "last value");
+  const auto at = [this] { return Text("document.querySelector('.legend .at').textContent"); };
+  EXPECT_EQ(at(), "last value");
   browser().Point(".chart .plot", 0.5);
-  const std::string at = Text("document.querySelector('.legend .at').textContent");
-  EXPECT_TRUE(at.starts_with("step ")) << at;
+  EXPECT_TRUE(at().starts_with("step ")) << at();
   EXPECT_EQ(Number("document.querySelector('.chart .plot').querySelectorAll('.dot').length"), 2);
   EXPECT_EQ(Number("document.querySelectorAll('.cursor').length"), 1);
   // The value is the one that the table has at that step.
   browser().Point(".chart .plot", 0.999);
-  EXPECT_EQ(Text("document.querySelector('.legend .at').textContent"), "step 200");
+  EXPECT_EQ(at(), "step 200");
   EXPECT_EQ(Text("document.querySelectorAll('.chart .legend li')[1].querySelector('.value').textContent"),
             Text("document.querySelector('.chart table tbody tr:last-child').lastElementChild.textContent"));
   Keep("hover-1280-light");
   browser().Point("h1", 0.5);
-  EXPECT_EQ(Text("document.querySelector('.legend .at').textContent"), "last value");
-  ExpectNoComplaint();
-}
-
-TEST_F(ReportBrowserTest, TheArrowKeysReadValuesAloud) {
-  Open("run", {.width = kDesk});
-  const auto said = [this] { return Text("document.querySelector('.chart .plot').getAttribute('aria-valuetext')"); };
+  EXPECT_EQ(at(), "last value");
   browser().Evaluate("document.querySelector('.chart .plot').focus()");
-  browser().Press("Home");
-  EXPECT_TRUE(said().starts_with("step 1: training ")) << said();
-  browser().Press("ArrowRight");
-  EXPECT_TRUE(said().starts_with("step 2: training ")) << said();
-  browser().Press("ArrowLeft");
-  EXPECT_TRUE(said().starts_with("step 1: ")) << said();
-  browser().Press("End");
-  EXPECT_TRUE(said().starts_with("step 200: ")) << said();
-  EXPECT_TRUE(Contains(said(), "held-out ")) << said();
+  for (const auto& [key, begin] : {std::pair{"Home", "step 1: training "},
+                                   {"ArrowRight", "step 2: training "},
+                                   {"ArrowDown", "step 1: "},
+                                   {"ArrowUp", "step 2: "},
+                                   {"End", "step 200: "}}) {
+    browser().Press(key);
+    const std::string said = Text("document.querySelector('.chart .plot').getAttribute('aria-valuetext')");
+    EXPECT_TRUE(said.starts_with(begin)) << said;
+    EXPECT_TRUE(Contains(said, "held-out ")) << said;
+  }
   browser().Press("Escape");
   EXPECT_EQ(Number("document.querySelectorAll('.cursor').length"), 0);
   ExpectNoComplaint();
@@ -297,29 +290,6 @@ TEST_F(ReportBrowserTest, AHeatMapIsReadByPointerAndKeys) {
   browser().Press("ArrowLeft");  // [19, 18]: 187 % 10 = 7, of a largest value of 0.9
   EXPECT_EQ(Text("document.querySelectorAll('.readout')[1].textContent"), "▁token361, ▁token324: 0.70");
   ExpectNoComplaint();
-}
-
-TEST_F(ReportBrowserTest, AScreenReaderFindsNamesAndLandmarks) {
-  for (const char* page : {"run", "runs", "parts", "table"}) {
-    Open(page, {.width = kDesk});
-    for (const char* landmark : {"header", "nav[aria-label]", "main", "footer", "h1"}) {
-      EXPECT_EQ(Number(StrCat("document.querySelectorAll('", landmark, "').length")), 1) << landmark;
-    }
-    EXPECT_EQ(Text("document.documentElement.lang"), "en");
-    EXPECT_EQ(Text("[...document.querySelectorAll('nav a')].filter((a) => "
-                   "!document.getElementById(a.hash.slice(1))).map((a) => a.hash)"),
-              "");
-    EXPECT_EQ(Text("(() => { const ids = [...document.querySelectorAll('[id]')].map((e) => e.id); return "
-                   "ids.length - new Set(ids).size; })()"),
-              "0");
-    EXPECT_EQ(Number("[...document.querySelectorAll('[role=slider]')].filter((e) => "
-                     "!e.getAttribute('aria-label')).length"),
-              0);
-    EXPECT_GT(Number("document.querySelectorAll('[role=slider]').length"), 0);
-    EXPECT_EQ(Number("document.querySelectorAll('img:not([alt]), th:not([scope]), figure:not(:has(figcaption)), "
-                     "section:not([aria-labelledby])').length"),
-              0);
-  }
 }
 
 TEST_F(ReportBrowserTest, WithoutScriptsThePageIsWhole) {
