@@ -1,6 +1,4 @@
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/runtime/storage.h"
 #include "tests/support/gradient_differences.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"

@@ -11,7 +11,6 @@
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/lm/lm.h"
-#include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"
 

@@ -3,7 +3,6 @@
 #include "crosstalk/models/interop/export.h"
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/bundles.h"
-#include "tests/support/messages.h"
 #include "tests/support/parity.h"
 #include "tests/support/temp_dir.h"
 

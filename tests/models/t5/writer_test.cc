@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/text/character_tokenizer.h"

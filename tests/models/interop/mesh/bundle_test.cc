@@ -1,7 +1,6 @@
 #include "crosstalk/models/interop/mesh/bundle.h"
 
 #include <limits>
-#include <sstream>
 
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/text.h"
