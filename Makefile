@@ -106,12 +106,13 @@ C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
 SIMD_SOURCES := $(shell grep -rl '^.include "hwy/foreach_target.h"' $(FOLDERS) --include='*.cc')
 
 object = $(patsubst %.cc,$(BUILD)/objects/%.o,$(1))
-# The room of a source: its layer, or in models/ one of the folders there, of which some are small and share one;
-# elsewhere its own folder.
+# The room of a source: its layer, or in models/ one of the folders there, of which some are small and share one; in
+# kernels/ and elsewhere its own folder.
 SMALL_ROOMS := bert decoding inspection lm t5
 layer_of = $(firstword $(subst /, ,$(1)))
 room_in_models = models/$(addsuffix /,$(filter-out $(SMALL_ROOMS),$(word 2,$(subst /, ,$(dir $(1))))))
-room = $(if $(filter models,$(layer_of)),$(room_in_models),$(if $(filter $(FOLDERS),$(layer_of)),$(layer_of)/,$(dir $(1))))
+room = $(if $(filter models,$(layer_of)),$(room_in_models),$(if $(filter runtime autograd nn,$(layer_of)),$(layer_of)/,$(dir \
+    $(1))))
 rooms = $(sort $(foreach source,$(1),$(call room,$(source))))
 # The objects of sources; the units among them are called $(2).
 objects = $(if $(filter no,$(UNITY)),$(call object,$(1)),$(call object,$(filter $(SIMD_SOURCES),$(1))) \
