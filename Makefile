@@ -139,10 +139,11 @@ FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
 # Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
-# Each SIMD target compiles every kernel once more. SCALAR stands in for SSSE3. What sanitizers look for depends on the
-# width of the vectors alone: SCALAR, AVX2 and AVX3 have three.
-DISABLED_SIMD := HWY_SSSE3$(if $(SANITIZE),+HWY_SSE4)
-REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP -DHWY_DISABLED_TARGETS=$(DISABLED_SIMD)
+COMPILER := $(shell { $(CXX) --version; $(CXX) -dumpmachine; } 2>/dev/null)
+# Each SIMD target compiles every kernel once more. The least that an x86 must have is SSE4.2, for which kernels alone are
+# compiled: without that baseline Highway would take SCALAR as well, for processors from before 2011.
+LEAST_SIMD := $(if $(filter x86_64-%,$(COMPILER)),-DHWY_BASELINE_TARGETS=HWY_SSE4)
+REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP -DHWY_DISABLED_TARGETS=HWY_SSSE3 $(LEAST_SIMD)
 # Hidden: what a public header declares is marked CROSSTALK_PUBLIC, and the shared library exports nothing else.
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi

@@ -42,7 +42,7 @@ int64_t TargetOf(std::string_view source, std::string_view name) {
 }
 
 void Choose(int64_t target) {  // 0: the best
-  AllTargets();
+  if (AllTargets().empty()) Fail(ErrorKind::kFailure, "this CPU lacks SSE4.2, which this program needs at least");
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   settled = true;
