@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/cli/output.h"
