@@ -22,8 +22,10 @@ using kernels::Transpose;
 using testing::RandomTensor;
 using testing::Strided;
 
-using Inputs = std::vector<Variable>;
-using Op = std::function<Variable(const Inputs&)>;
+using Op = std::function<Variable(const Variable& a, const Variable& b, const Variable& c)>;
+#define CROSSTALK_INPUTS \
+  [[maybe_unused]] const Variable &a, [[maybe_unused]] const Variable &b, [[maybe_unused]] const Variable &c
+#define CROSSTALK_OP(expression) [=](CROSSTALK_INPUTS) { return expression; }
 
 struct Row {
   std::string name;
@@ -35,7 +37,7 @@ Variable Constant(double value) { return Variable(Tensor::Scalar(value, DType::k
 Variable SumKept(const Variable& x, int dim) { return Sum(x, {dim}, KeepDims::kYes); }
 // Rows of the indices given, along a dimension.
 Variable Pick(const Variable& x, int dim, const std::vector<int64_t>& indices) {
-  Inputs parts;
+  std::vector<Variable> parts;
   for (const int64_t i : indices) parts.push_back(Slice(x, dim, i, i + 1));
   return Concat(parts, dim);
 }
@@ -47,112 +49,72 @@ std::vector<Row> Rows() {
   const Tensor x = RandomTensor("x", {3, 5, 7}, -3, 3), scale = RandomTensor("scale", {7}),
                bias = RandomTensor("bias", {7});
   std::vector<Row> rows = {
-      {"neg", {x}, [](auto& in) { return Neg(in[0]); }, [](auto& in) { return Sub(Constant(0), in[0]); }},
-      {"square", {x}, [](auto& in) { return Square(in[0]); }, [](auto& in) { return Mul(in[0], in[0]); }},
-      {"sigmoid",
-       {x},
-       [](auto& in) { return Sigmoid(in[0]); },
-       [](auto& in) { return Div(Constant(1), AddScalar(Exp(Neg(in[0])), 1)); }},
+      {"neg", {x}, CROSSTALK_OP(Neg(a)), CROSSTALK_OP(Sub(Constant(0), a))},
+      {"square", {x}, CROSSTALK_OP(Square(a)), CROSSTALK_OP(Mul(a, a))},
+      {"sigmoid", {x}, CROSSTALK_OP(Sigmoid(a)), CROSSTALK_OP(Div(Constant(1), AddScalar(Exp(Neg(a)), 1)))},
       {"gelu_tanh",
        {x},
-       [](auto& in) { return GeluTanh(in[0]); },
-       [](auto& in) {
-         const Variable cubed = Mul(in[0], Mul(in[0], in[0]));
-         const Variable inner = Scale(Add(in[0], Scale(cubed, 0.044715)), std::sqrt(2 / std::numbers::pi));
-         return Mul(Scale(in[0], 0.5), AddScalar(Tanh(inner), 1));
+       CROSSTALK_OP(GeluTanh(a)),
+       [](CROSSTALK_INPUTS) {
+         const Variable cubed = Mul(a, Mul(a, a));
+         const Variable inner = Scale(Add(a, Scale(cubed, 0.044715)), std::sqrt(2 / std::numbers::pi));
+         return Mul(Scale(a, 0.5), AddScalar(Tanh(inner), 1));
        }},
       {"gated_gelu",
        {x, RandomTensor("gated", {3, 5, 7})},
-       [](auto& in) { return GatedGelu(in[0], in[1]); },
-       [](auto& in) { return Mul(GeluTanh(in[0]), in[1]); }},
-      {"mean",
-       {x},
-       [](auto& in) {
-         return Mean(in[0], {0, 2});
-       },
-       [](auto& in) {
-         return Scale(Sum(in[0], {-1, 0}), 1.0 / 21);
-       }},
+       CROSSTALK_OP(GatedGelu(a, b)),
+       CROSSTALK_OP(Mul(GeluTanh(a), b))},
+      {"mean", {x}, CROSSTALK_OP(Mean(a, {0, 2})), CROSSTALK_OP(Scale(Sum(a, {-1, 0}), 1.0 / 21))},
       {"rms_norm",
        {x, scale},
-       [](auto& in) { return RmsNorm(in[0], in[1], 0.01); },
-       [](auto& in) {
-         const Variable squares = Scale(SumKept(Square(in[0]), -1), 1.0 / 7);
-         return Mul(Div(in[0], Sqrt(AddScalar(squares, 0.01))), in[1]);
+       CROSSTALK_OP(RmsNorm(a, b, 0.01)),
+       [](CROSSTALK_INPUTS) {
+         const Variable squares = Scale(SumKept(Square(a), -1), 1.0 / 7);
+         return Mul(Div(a, Sqrt(AddScalar(squares, 0.01))), b);
        }},
       {"layer_norm",
        {x, scale, bias},
-       [](auto& in) { return LayerNorm(in[0], in[1], in[2], 0.01); },
-       [](auto& in) {
-         const Variable centred = Sub(in[0], Scale(SumKept(in[0], -1), 1.0 / 7));
+       CROSSTALK_OP(LayerNorm(a, b, c, 0.01)),
+       [](CROSSTALK_INPUTS) {
+         const Variable centred = Sub(a, Scale(SumKept(a, -1), 1.0 / 7));
          const Variable variance = Scale(SumKept(Square(centred), -1), 1.0 / 7);
-         return Add(Mul(Div(centred, Sqrt(AddScalar(variance, 0.01))), in[1]), in[2]);
+         return Add(Mul(Div(centred, Sqrt(AddScalar(variance, 0.01))), b), c);
        }},
       {"masked_fill_unless",
        {x},
-       [](auto& in) {
-         return MaskedFillUnless(in[0], Tensor::FromValues<uint8_t>({5, 1}, {1, 0, 1, 1, 0}), 9);
-       },
-       [](auto& in) {
-         return MaskedFill(in[0], Tensor::FromValues<uint8_t>({5, 1}, {0, 1, 0, 0, 1}), 9);
-       }},
+       CROSSTALK_OP(MaskedFillUnless(a, Tensor::FromValues<uint8_t>({5, 1}, {1, 0, 1, 1, 0}), 9)),
+       CROSSTALK_OP(MaskedFill(a, Tensor::FromValues<uint8_t>({5, 1}, {0, 1, 0, 0, 1}), 9))},
       {"embedding",
        {RandomTensor("table", {5, 7})},
-       [](auto& in) {
-         return Embedding(in[0], Tensor::FromValues<int64_t>({2, 3}, {4, 0, 1, 1, 3, 4}));
-       },
-       [](auto& in) {
-         return Reshape(Pick(in[0], 0, {4, 0, 1, 1, 3, 4}), {2, 3, 7});
-       }},
+       CROSSTALK_OP(Embedding(a, Tensor::FromValues<int64_t>({2, 3}, {4, 0, 1, 1, 3, 4}))),
+       CROSSTALK_OP(Reshape(Pick(a, 0, {4, 0, 1, 1, 3, 4}), {2, 3, 7}))},
       {"take",
        {x},
-       [](auto& in) {
-         return Take(in[0], 1, Ints({2, 2}, {4, 0, 1, 4}));
-       },
-       [](auto& in) {
-         return Reshape(Pick(in[0], 1, {4, 0, 1, 4}), {3, 2, 2, 7});
-       }},
-      {"take_last",
-       {x},
-       [](auto& in) {
-         return Take(in[0], -1, Ints({2}, {4, 1}));
-       },
-       [](auto& in) {
-         return Pick(in[0], 2, {4, 1});
-       }},
+       CROSSTALK_OP(Take(a, 1, Ints({2, 2}, {4, 0, 1, 4}))),
+       CROSSTALK_OP(Reshape(Pick(a, 1, {4, 0, 1, 4}), {3, 2, 2, 7}))},
+      {"take_last", {x}, CROSSTALK_OP(Take(a, -1, Ints({2}, {4, 1}))), CROSSTALK_OP(Pick(a, 2, {4, 1}))},
       {"gather",
        {RandomTensor("g", {3, 5})},
-       [](auto& in) {
-         return Gather(in[0], 1, Ints({2, 3}, {4, 0, 1, 1, 1, 3}));
-       },
-       [](auto& in) {
-         return Concat({Pick(Slice(in[0], 0, 0, 1), 1, {4, 0, 1}), Pick(Slice(in[0], 0, 1, 2), 1, {1, 1, 3})}, 0);
+       CROSSTALK_OP(Gather(a, 1, Ints({2, 3}, {4, 0, 1, 1, 1, 3}))),
+       [](CROSSTALK_INPUTS) {
+         return Concat({Pick(Slice(a, 0, 0, 1), 1, {4, 0, 1}), Pick(Slice(a, 0, 1, 2), 1, {1, 1, 3})}, 0);
        }},
       {"cross_entropy",
        {RandomTensor("logits", {5, 9}, -3, 3)},
-       [](auto& in) {
-         return CrossEntropy(in[0], Ints({5}, {8, 0, 3, 0, 5}), {.ignore_index = 0, .z_loss = 0.25}).loss;
-       },
-       [](auto& in) {
-         const Variable log_z = LogSumExp(in[0], 1), logits = Gather(in[0], 1, Ints({5, 1}, {8, 0, 3, 0, 5}));
+       CROSSTALK_OP(CrossEntropy(a, Ints({5}, {8, 0, 3, 0, 5}), {.ignore_index = 0, .z_loss = 0.25}).loss),
+       [](CROSSTALK_INPUTS) {
+         const Variable log_z = LogSumExp(a, 1), logits = Gather(a, 1, Ints({5, 1}, {8, 0, 3, 0, 5}));
          const Variable loss = Add(Sub(log_z, Reshape(logits, {5})), Scale(Square(log_z), 0.25));
          return Sum(MaskedFill(loss, Tensor::FromValues<uint8_t>({5}, {0, 1, 0, 1, 0}), 0));
        }},
   };
   for (const int dim : {0, 1, -1}) {
     const std::string of = std::to_string(dim);
-    rows.push_back({"softmax " + of,
-                    {x},
-                    [dim](auto& in) { return Softmax(in[0], dim); },
-                    [dim](auto& in) { return Div(Exp(in[0]), SumKept(Exp(in[0]), dim)); }});
-    rows.push_back({"logsumexp " + of,
-                    {x},
-                    [dim](auto& in) { return LogSumExp(in[0], dim); },
-                    [dim](auto& in) { return Log(Sum(Exp(in[0]), {dim})); }});
-    rows.push_back({"log_softmax " + of,
-                    {x},
-                    [dim](auto& in) { return LogSoftmax(in[0], dim); },
-                    [dim](auto& in) { return Sub(in[0], Log(SumKept(Exp(in[0]), dim))); }});
+    rows.push_back(
+        {"softmax " + of, {x}, CROSSTALK_OP(Softmax(a, dim)), CROSSTALK_OP(Div(Exp(a), SumKept(Exp(a), dim)))});
+    rows.push_back({"logsumexp " + of, {x}, CROSSTALK_OP(LogSumExp(a, dim)), CROSSTALK_OP(Log(Sum(Exp(a), {dim})))});
+    rows.push_back(
+        {"log_softmax " + of, {x}, CROSSTALK_OP(LogSoftmax(a, dim)), CROSSTALK_OP(Sub(a, Log(SumKept(Exp(a), dim))))});
   }
   // A[3, 1, 5, 7] · B[11, 7, 9] = C[3, 11, 5, 9]
   for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
@@ -160,14 +122,11 @@ std::vector<Row> Rows() {
       const bool flip_a = ta == Transpose::kYes, flip_b = tb == Transpose::kYes;
       const std::string equation =
           StrCat("C[p,q,i,j] = einsum(A[p,", flip_a ? "k,i" : "i,k", "], B[q,", flip_b ? "j,k" : "k,j", "])");
-      const Tensor a = RandomTensor("a", flip_a ? Shape{3, 1, 7, 5} : Shape{3, 1, 5, 7});
-      const Tensor b = RandomTensor("b", flip_b ? Shape{11, 9, 7} : Shape{11, 7, 9});
       rows.push_back({equation,
-                      {a, b},
-                      [=](auto& in) { return MatMul(in[0], in[1], ta, tb); },
-                      [=](auto& in) {
-                        return Einsum(equation, {Reshape(in[0], {3, a.size(2), a.size(3)}), in[1]});
-                      }});
+                      {RandomTensor("a", flip_a ? Shape{3, 1, 7, 5} : Shape{3, 1, 5, 7}),
+                       RandomTensor("b", flip_b ? Shape{11, 9, 7} : Shape{11, 7, 9})},
+                      CROSSTALK_OP(MatMul(a, b, ta, tb)),
+                      CROSSTALK_OP(Einsum(equation, {Reshape(a, {3, a.size(2), a.size(3)}), b}))});
     }
   }
   // Few rows and many, one block of k and two, no row and no term; and leading dimensions, which are rows.
@@ -175,31 +134,33 @@ std::vector<Row> Rows() {
            {{5, 7}, 3}, {{61, 800}, 37}, {{100, 64}, 513}, {{0, 3}, 2}, {{3, 0}, 2}, {{2, 5, 7}, 3}, {{1, 1, 7}, 3}}) {
     rows.push_back({StrCat("matmul_add ", shape),
                     {RandomTensor("a", shape), RandomTensor("b", {shape.at(-1), n}), RandomTensor("bias", {n})},
-                    [](auto& in) { return MatMulAdd(in[0], in[1], in[2]); },
-                    [](auto& in) { return Add(MatMul(in[0], in[1]), in[2]); }});
+                    CROSSTALK_OP(MatMulAdd(a, b, c)),
+                    CROSSTALK_OP(Add(MatMul(a, b), c))});
   }
   // An input of several products has the sum of their gradients, whether one adds its own within itself or not.
   rows.push_back({"several products",
                   {RandomTensor("a", {2, 5, 7}), RandomTensor("b", {7, 3}), RandomTensor("bias", {3})},
-                  [](auto& in) {
-                    const auto product = [&] { return MatMulAdd(in[0], in[1], in[2]); };
-                    return Add(Add(product(), product()), Add(MatMul(in[0], in[1]), product()));
+                  [](CROSSTALK_INPUTS) {
+                    const auto product = [&] { return MatMulAdd(a, b, c); };
+                    return Add(Add(product(), product()), Add(MatMul(a, b), product()));
                   },
-                  [](auto& in) { return Add(Scale(MatMul(in[0], in[1]), 4), Scale(in[2], 3)); }});
+                  CROSSTALK_OP(Add(Scale(MatMul(a, b), 4), Scale(c, 3)))});
   return rows;
 }
 
 TEST(DefinitionsTest, OpsEqualThemInValuesAndGradientsHoweverInputsAreStored) {
+  const Variable none;
   for (const Row& row : Rows()) {
     for (const bool strided : {false, true}) {
       SCOPED_TRACE(row.name + (strided ? ", strided" : ""));
       std::vector<std::vector<double>> results[2];
       for (const bool defined : {false, true}) {
-        Inputs in;
+        std::vector<Variable> in;
         for (const Tensor& input : row.inputs) {
           in.emplace_back(strided && input.rank() > 1 ? Strided(input) : input, Variable::RequiresGrad::kYes);
         }
-        const Variable y = (defined ? row.definition : row.op)(in);
+        const Variable y =
+            (defined ? row.definition : row.op)(in[0], in.size() > 1 ? in[1] : none, in.size() > 2 ? in[2] : none);
         Backward(y, RandomTensor("dy", y.shape()));
         results[defined].push_back(y.value().Contiguous().ToVector<double>());
         for (const Variable& leaf : in) results[defined].push_back(leaf.grad().Contiguous().ToVector<double>());

@@ -57,30 +57,25 @@ TEST_P(CrossEntropyTest, LogitsOfAnyMagnitude) {
       const float step = std::max(1.0f, std::nextafter(size, 2 * size) - size);
       std::vector<float> logits(kRows * kClasses), weights(kRows, 1.0f), nll(kRows), log_z(kRows);
       for (size_t i = 0; i < logits.size(); ++i) logits[i] = sign * size - step * static_cast<float>(i * i % 5);
-      std::vector<double> wide(kClasses), expected(kClasses);
       std::vector<float> gradient(logits.size());
-      bool correct[kRows];
+      bool correct[kRows], expected_correct[kRows];
       CrossEntropy(kRows, kClasses, logits.data(), targets.data(), options, nll.data(), log_z.data(), correct);
       CrossEntropyGradient<float>(kRows, kClasses, logits.data(), targets.data(), log_z.data(), options, 1.0f,
                                   weights.data(), gradient.data());
-      const double digit = 2 * std::min(size, 8192.0f) * kRoundoff<float>;
-      for (int64_t r = 0; r < kRows; ++r) {
-        // log Z of logits less their largest, which double holds to the last bit.
-        const auto row = logits.begin() + r * kClasses;
+      // Logits less the largest of their row, which double holds to the last bit.
+      std::vector<double> wide = ToDouble(logits), expected_nll(kRows), expected_log_z(kRows), expected(logits.size());
+      for (auto row = wide.begin(); row != wide.end(); row += kClasses) {
         const double largest = *std::max_element(row, row + kClasses);
-        for (int64_t c = 0; c < kClasses; ++c) wide[c] = row[c] - largest;
-        double expected_nll = 0, expected_log_z = 0;
-        const double one = 1;
-        bool expected_correct = false;
-        reference::CrossEntropy(1, kClasses, wide.data(), &targets[r], options, &expected_nll, &expected_log_z,
-                                &expected_correct);
-        EXPECT_EQ(correct[r], expected_correct) << sign * size << ", row " << r;
-        reference::CrossEntropyGradient(1, kClasses, wide.data(), &targets[r], &expected_log_z, options, 1.0, &one,
-                                        expected.data());
-        EXPECT_NEAR(nll[r], expected_nll, digit + 200 * kRoundoff<float> * (1 + expected_nll)) << sign * size;
-        const std::vector<float> actual(gradient.begin() + r * kClasses, gradient.begin() + (r + 1) * kClasses);
-        EXPECT_TRUE(AllClose(actual, expected, {digit + 200 * kRoundoff<float>, 0})) << sign * size << ", row " << r;
+        std::for_each(row, row + kClasses, [&](double& x) { x -= largest; });
       }
+      reference::CrossEntropy(kRows, kClasses, wide.data(), targets.data(), options, expected_nll.data(),
+                              expected_log_z.data(), expected_correct);
+      reference::CrossEntropyGradient<double>(kRows, kClasses, wide.data(), targets.data(), expected_log_z.data(),
+                                              options, 1.0, nullptr, expected.data());
+      const double rounding = 2 * std::min(size, 8192.0f) * kRoundoff<float> + 200 * kRoundoff<float>;
+      EXPECT_TRUE(std::equal(correct, correct + kRows, expected_correct)) << sign * size;
+      EXPECT_TRUE(AllClose(nll, expected_nll, {rounding, 200 * kRoundoff<float>})) << sign * size;
+      EXPECT_TRUE(AllClose(gradient, expected, {rounding, 0})) << sign * size;
     }
   }
 }

@@ -152,7 +152,7 @@ TEST_P(OptimizerStepTest, MatchesTheReference) {
 
 // So large that tiles must grow, as only so many partial sums are kept. Of ones each algorithm's update is 1, and the
 // size of the parameter too. A row of 16411 would fill a tile.
-TEST_P(OptimizerStepTest, OfAsManyElementsAsThereAre) {
+TEST_P(OptimizerStepTest, HoldsForAsManyElementsAsThereAre) {
   Options options;
   options.adafactor.learning_rate = options.adam.learning_rate = 0.25;
   options.adam.weight_decay = 0;

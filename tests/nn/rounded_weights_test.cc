@@ -45,21 +45,14 @@ std::set<std::string> NamesRounded(Module* module, const std::function<Variable(
 
 using Names = std::set<std::string>;
 
-TEST(RoundedWeightsTest, OfALinearLayer) {
+// The head projections that multiply logits and weights stay as they are: so does that product.
+TEST(RoundedWeightsTest, EveryKindOfLayerRoundsTheMatricesOfItsProducts) {
   Linear linear(67, 35, LinearBias::kYes, Initializer(1));
-  const Variable x(Values({3, 67}, 1));
+  const Variable x(Values({3, 67}, 1)), y(Values({2, 3, 33}, 1));
   EXPECT_EQ(NamesRounded(&linear, [&] { return linear.Forward(x); }), (Names{"weight"}));
-}
-
-TEST(RoundedWeightsTest, OfAGatedFeedForwardLayer) {
   FeedForward layer({.d_model = 33, .d_ff = 71, .kind = FeedForwardKind::kGatedGelu, .bias = LinearBias::kYes},
                     Initializer(1));
-  const Variable x(Values({2, 3, 33}, 1));
-  EXPECT_EQ(NamesRounded(&layer, [&] { return layer.Forward(x, {}); }), (Names{"wi_0", "wi_1", "wo"}));
-}
-
-// The head projections that multiply logits and weights stay as they are: so does that product.
-TEST(RoundedWeightsTest, OfEveryKindOfAttention) {
+  EXPECT_EQ(NamesRounded(&layer, [&] { return layer.Forward(y, {}); }), (Names{"wi_0", "wi_1", "wo"}));
   const std::pair<AttentionConfig, Names> kinds[] = {
       {MixingConfig({}), {"P_q", "P_k", "P_v", "P_o"}},
       {MixingConfig({.P_l = true, .P_w = true}), {"P_q", "P_k", "P_v", "P_o"}},
@@ -68,9 +61,9 @@ TEST(RoundedWeightsTest, OfEveryKindOfAttention) {
       {BilinearConfig(), {"P", "Q"}},
       {DotProductConfig(), {}}};
   for (const auto& [config, names] : kinds) {
-    AttentionModule layer(config, Initializer(1));
+    AttentionModule attention(config, Initializer(1));
     const Variable X(Values({2, 5, config.d_X}, 1)), M(Values({2, 7, config.d_M}, 2));
-    EXPECT_EQ(NamesRounded(&layer, [&] { return layer.Forward(X, M, {}, {}).Y; }), names) << ToString(config);
+    EXPECT_EQ(NamesRounded(&attention, [&] { return attention.Forward(X, M, {}, {}).Y; }), names) << ToString(config);
   }
 }
 
@@ -85,7 +78,7 @@ class Tied : public Module {
 };
 
 // One row, which reads the table as it lies, and more.
-TEST(RoundedWeightsTest, OfATiedTableThereIsACopyAndLookUpsReadTheTable) {
+TEST(RoundedWeightsTest, ATiedTableHasACopyAndLookUpsReadTheTable) {
   for (const int64_t rows : {1, 4, 5}) {
     for (const ClassifierKind kind : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
       Tied model(kind);

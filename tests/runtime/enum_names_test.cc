@@ -19,15 +19,22 @@ TEST(EnumNamesTest, NamesAndValuesInvertEachOther) {
   EXPECT_STREQ(Name(Fruit::kPear), "pear");
 }
 
-TEST(EnumNamesTest, AnUnknownNameIsAnErrorOfTheFieldWithTheNearest) {
+// An error of its field, with the nearest name.
+template <typename F>
+void ExpectUnknown(const F& find, ErrorKind kind, const char* message) {
   try {
-    ParseName<Fruit>("fruit", "appel", ErrorKind::kData);
+    find();
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(error.kind(), kind);
     EXPECT_EQ(error.field(), "fruit");
-    EXPECT_STREQ(error.what(), "fruit: \"appel\" is none of apple, pear; did you mean \"apple\"?");
+    EXPECT_STREQ(error.what(), message);
   }
+}
+
+TEST(EnumNamesTest, AnUnknownNameIsAnErrorOfTheFieldWithTheNearest) {
+  ExpectUnknown([] { ParseName<Fruit>("fruit", "appel", ErrorKind::kData); }, ErrorKind::kData,
+                "fruit: \"appel\" is none of apple, pear; did you mean \"apple\"?");
 }
 
 }  // namespace
@@ -46,14 +53,8 @@ TEST(NamedTest, AThingIsFoundByItsName) {
 }
 
 TEST(NamedTest, AnUnknownNameIsAnErrorOfTheFieldWithTheNearest) {
-  try {
-    FindNamed("fruit", "appel", kFruits);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_EQ(error.field(), "fruit");
-    EXPECT_STREQ(error.what(), "fruit: \"appel\" is none of apple, peach; did you mean \"apple\"?");
-  }
+  ExpectUnknown([] { FindNamed("fruit", "appel", kFruits); }, ErrorKind::kUsage,
+                "fruit: \"appel\" is none of apple, peach; did you mean \"apple\"?");
 }
 
 }  // namespace enum_names_test

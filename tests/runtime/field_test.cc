@@ -115,7 +115,7 @@ TEST(FieldTest, AFieldThatNobodyReadsMustBeAsTheDefaultsHaveIt) {
   CheckFieldsAreRead(table, config);
 }
 
-TEST(FieldTest, OfAChoiceThatIsNotMadeYetNothingIsSaid) {
+TEST(FieldTest, AChoiceThatIsNotMadeYetRefusesNothing) {
   struct Later {
     std::optional<Colour> colour;
     int64_t shade = 2;

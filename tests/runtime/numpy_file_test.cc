@@ -203,7 +203,7 @@ TEST_F(NumpyFileTest, ArchivesThatLieAreRefused) {
   ExpectRefused("x.npz", same, "is there twice");
 }
 
-// By its directory: members of a size that each may have, and all of them may not.
+// Its directory tells: each member may have its size, and all of them may not.
 TEST_F(NumpyFileTest, ABombIsRefusedBeforeItIsUnpacked) {
   const uint64_t size = kFreelyUnpackedBytes / 2 + 1;
   ZipEntry entry{.name = "", .bytes = std::string(size / 1000, '\0'), .method = 8, .size = size};

@@ -60,11 +60,13 @@ void RaceOfTiles() {
   std::exit(sum > 2);
 }
 
-TEST_F(PlantedRaceTest, OfTwoThreadsIsFound) {
+TEST_F(PlantedRaceTest, BetweenTwoThreadsIsFound) {
   EXPECT_EXIT(RaceOfThreads(), ::testing::ExitedWithCode(66), "data race");
 }
 
-TEST_F(PlantedRaceTest, OfTwoTilesIsFound) { EXPECT_EXIT(RaceOfTiles(), ::testing::ExitedWithCode(66), "data race"); }
+TEST_F(PlantedRaceTest, BetweenTwoTilesIsFound) {
+  EXPECT_EXIT(RaceOfTiles(), ::testing::ExitedWithCode(66), "data race");
+}
 
 }  // namespace planted_race_test
 }  // namespace crosstalk

@@ -16,7 +16,7 @@ namespace processors_test {
 
 using Files = std::vector<std::pair<std::string, std::string>>;
 
-// Of a system whose root folder holds these files.
+// The quota of a system whose root folder holds these files.
 std::optional<double> QuotaOf(const std::string& groups, const std::string& mounts, const Files& files) {
   const TempDir root;
   const auto write = [&](const std::string& path, const std::string& text) {
@@ -38,65 +38,51 @@ constexpr char kOne[] =
     "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
 TEST(ProcessorQuotaTest, IsTheLeastOfTheGroupsAndThoseAboveIt) {
-  const std::string top = "/sys/fs/cgroup";
-  const std::string one = top + "/cpu,cpuacct";
-  const auto one_files = [&](const std::string& group, const std::string& quota) {
+  const std::string top = "/sys/fs/cgroup", one = top + "/cpu,cpuacct", of_docker = "9 8 0:29 /docker/12 ";
+  // cpu.max of groups in version 2, and the quota of one in version 1.
+  const auto two = [&](const std::vector<std::pair<std::string, std::string>>& groups) {
+    Files files;
+    for (const auto& [group, text] : groups) files.push_back({top + group + "/cpu.max", text});
+    return files;
+  };
+  const auto first = [&](const std::string& group, const std::string& quota) {
     return Files{{one + group + "/cpu.cfs_quota_us", quota + "\n"}, {one + group + "/cpu.cfs_period_us", "100000\n"}};
   };
+  Files both = first("/a", "400000");
+  both.push_back({top + "/unified/a/cpu.max", "50000 100000\n"});
   struct Case {
     const char* of;
     std::string groups, mounts;
     Files files;
     std::optional<double> quota;
   };
-  Files one_of_both = one_files("/a", "400000");
-  one_of_both.push_back({top + "/unified/a/cpu.max", "50000 100000\n"});
+  const std::optional<double> none;
   const std::vector<Case> cases = {
-      {"a container of version 2", "0::/\n", kTwo, {{top + "/cpu.max", "150000 100000\n"}}, 1.5},
-      {"no limit", "0::/\n", kTwo, {{top + "/cpu.max", "max 100000\n"}}, std::nullopt},
-      {"the top of a machine, which has no file", "0::/\n", kTwo, {}, std::nullopt},
-      {"a service",
-       "0::/system.slice/a.service\n",
-       kTwo,
-       {{top + "/system.slice/a.service/cpu.max", "20000 10000"}},
-       2},
-      {"a group above it",
-       "0::/a/b/c\n",
-       kTwo,
-       {{top + "/a/cpu.max", "250000 100000\n"}, {top + "/a/b/c/cpu.max", "max 100000\n"}},
-       2.5},
-      {"the lesser of two",
-       "0::/a/b\n",
-       kTwo,
-       {{top + "/a/cpu.max", "100000 100000\n"}, {top + "/a/b/cpu.max", "300000 100000\n"}},
-       1},
-      {"its own, below a larger one",
-       "0::/a/b\n",
-       kTwo,
-       {{top + "/a/cpu.max", "400000 100000\n"}, {top + "/a/b/cpu.max", "200000 100000\n"}},
-       2},
-      {"another group's", "0::/a\n", kTwo, {{top + "/ab/cpu.max", "100000 100000\n"}}, std::nullopt},
-      {"version 1", "4:memory:/\n3:cpu,cpuacct:/a:b\n0::/\n", kOne, one_files("/a:b", "350000"), 3.5},
-      {"version 1 without a limit", "3:cpu,cpuacct:/a\n", kOne, one_files("/a", "-1"), std::nullopt},
-      {"version 1, a group above it", "3:cpu,cpuacct:/a/b\n", kOne, one_files("", "700000"), 7},
-      {"cpuset is another controller", "3:cpuset:/a\n", kOne, one_files("/a", "100000"), std::nullopt},
-      {"both versions", "3:cpu,cpuacct:/a\n0::/a\n", kOne, one_of_both, 0.5},
+      {"a container of version 2", "0::/\n", kTwo, two({{"", "150000 100000\n"}}), 1.5},
+      {"no limit", "0::/\n", kTwo, two({{"", "max 100000\n"}}), none},
+      {"the top of a machine, which has no file", "0::/\n", kTwo, {}, none},
+      {"a service", "0::/system.slice/a.service\n", kTwo, two({{"/system.slice/a.service", "20000 10000"}}), 2},
+      {"a group above it", "0::/a/b/c\n", kTwo, two({{"/a", "250000 100000\n"}, {"/a/b/c", "max 100000\n"}}), 2.5},
+      {"the lesser of two", "0::/a/b\n", kTwo, two({{"/a", "100000 100000\n"}, {"/a/b", "300000 100000\n"}}), 1},
+      {"its own", "0::/a/b\n", kTwo, two({{"/a", "400000 100000\n"}, {"/a/b", "200000 100000\n"}}), 2},
+      {"another group's", "0::/a\n", kTwo, two({{"/ab", "100000 100000\n"}}), none},
+      {"version 1", "4:memory:/\n3:cpu,cpuacct:/a:b\n0::/\n", kOne, first("/a:b", "350000"), 3.5},
+      {"version 1 without a limit", "3:cpu,cpuacct:/a\n", kOne, first("/a", "-1"), none},
+      {"version 1, a group above it", "3:cpu,cpuacct:/a/b\n", kOne, first("", "700000"), 7},
+      {"cpuset is another controller", "3:cpuset:/a\n", kOne, first("/a", "100000"), none},
+      {"both versions", "3:cpu,cpuacct:/a\n0::/a\n", kOne, both, 0.5},
       {"a mount of the container's own group", "3:cpu,cpuacct:/docker/12/in\n",
-       "9 8 0:29 /docker/12 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpuacct,cpu\n", one_files("/in", "200000"),
-       2},
-      {"of which the group's path says nothing",
-       "0::/../../kubepods/pod1\n",
-       "9 8 0:29 /../.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
-       {{top + "/cpu.max", "50000 100000\n"}},
-       0.5},
+       of_docker + "/sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpuacct,cpu\n", first("/in", "200000"), 2},
+      {"a mount of which the group's path says nothing", "0::/../../kubepods/pod1\n",
+       "9 8 0:29 /../.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n", two({{"", "50000 100000\n"}}), 0.5},
       {"a mount with a blank in its path",
        "0::/a\\b\n",
        "9 8 0:29 / /my\\040groups rw - cgroup2 none rw\n",
        {{"/my groups/a\\b/cpu.max", "100000 50000\n"}},
        2},
-      {"what is not understood", "0::/\nx\n:\n", kTwo, {{top + "/cpu.max", "-5 x 7\n"}}, std::nullopt},
-      {"nor this", "::::\n0::a\n", std::string("1 2\n - \n") + kTwo, {{top + "/cpu.max", "5e4 100000"}}, std::nullopt},
-      {"an empty /proc", "", "", {{top + "/cpu.max", "100000 100000\n"}}, std::nullopt},
+      {"what is not understood", "0::/\nx\n:\n", kTwo, two({{"", "-5 x 7\n"}}), none},
+      {"nor this", "::::\n0::a\n", std::string("1 2\n - \n") + kTwo, two({{"", "5e4 100000"}}), none},
+      {"an empty /proc", "", "", two({{"", "100000 100000\n"}}), none},
   };
   for (const Case& one_case : cases) {
     EXPECT_EQ(QuotaOf(one_case.groups, one_case.mounts, one_case.files), one_case.quota) << one_case.of;

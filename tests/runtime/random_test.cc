@@ -86,7 +86,7 @@ TEST(RandomTest, UniformHasItsMomentsAndDistribution) {
   const RandomKey key{1, StreamId("uniform"), 0};
   const auto single = [&](uint64_t i) { return static_cast<double>(Uniform(key, i)); };
   const auto twice = [&](uint64_t i) { return UniformDouble(key, i); };
-  // Of U(0, 1): mean 1/2, variance 1/12, fourth central moment 1/80.
+  // U(0, 1) has mean 1/2, variance 1/12, fourth central moment 1/80.
   ExpectMoments(single, 0.5, 1.0 / 12, 1.0 / 80);
   ExpectMoments(twice, 0.5, 1.0 / 12, 1.0 / 80);
   const auto identity = [](double x) { return x; };

@@ -80,7 +80,7 @@ TEST(RecordTest, ErrorsNameTheFileAndThePathOfTheField) {
   EXPECT_EQ(FromJson<Place>(more, "place").threads, 2);
 }
 
-TEST(RecordTest, OfADamagedOneTheMembersThatFitAreTaken) {
+TEST(RecordTest, TheMembersOfADamagedOneThatFitAreTaken) {
   const Place place = WhatFits<Place>(ParseJson(R"({"host": "a", "threads": "many", "more": 1})", "test"));
   EXPECT_EQ(place.host, "a");
   EXPECT_EQ(place.threads, 1);

@@ -103,7 +103,7 @@ void ForEachOperand(const F& f) {
   for (int i = 0; i < kAttentionOperands; ++i) f(static_cast<AttentionOperand>(i), kNames[i].first, kNames[i].second);
 }
 
-// Of each operand that the shape has, as the kernels store it.
+// The sizes of each operand that the shape has, as the kernels store it.
 inline AttentionOperands<Sizes> SizesOf(const AttentionShape& s) {
   const auto heads = [&s](int64_t own) {
     return s.kv_heads == KvHeads::kMultiHead ? own : s.kv_heads == KvHeads::kGrouped ? s.g : 1;
@@ -200,7 +200,7 @@ struct AttentionProblem {
     call.key_padding_mask = pointer(key_padding_mask);
     call.attention_mask = pointer(attention_mask);
   }
-  // Of bias_table, for head h, query i and memory position j.
+  // The place in bias_table for head h, query i and memory position j.
   int64_t BiasTableIndex(int64_t h, int64_t i, int64_t j) const {
     return h * call.shape.buckets + distance_bucket[j - i + call.shape.n - 1];
   }

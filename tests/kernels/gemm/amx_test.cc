@@ -56,21 +56,6 @@ struct Operands {
   std::vector<uint32_t> a_pairs, b_pairs;
 };
 
-// Products of two bfloat16 are exact in float, and each of the 2·pairs + steps additions rounds a sum that is never
-// larger than the number of terms.
-TEST(TilesTest, TheModelMultipliesMatrices) {
-  const Operands x(48);
-  const std::vector<float> sums = x.Product<ModelTiles>();
-  const double bound = 2 * 48 * (2 * 48 + 6) * 0x1p-24;
-  for (int64_t r = 0; r < 32; ++r) {
-    for (int64_t c = 0; c < 32; ++c) {
-      double expected = 0;
-      for (int64_t k = 0; k < 96; ++k) expected += double{x.A(r, k)} * double{x.B(k, c)};
-      ASSERT_NEAR(sums[static_cast<size_t>(r * 32 + c)], expected, bound) << r << ", " << c;
-    }
-  }
-}
-
 // 1 + 2^-24 is 1 where it is rounded at once; 2^-24 from each of two chains is kept where the chains meet first.
 TEST(TilesTest, EvenAndOddTermsAreSummedApart) {
   const auto pair = [](uint32_t even, uint32_t odd) { return even | odd << 16; };
@@ -118,7 +103,8 @@ std::vector<float> Added(const Operands& x, const TileShape& shape, int64_t step
   return sums;
 }
 
-TEST(TilesTest, BlocksOfFewerRowsAndPairsAreAddedToWhatTheyHold) {
+// Products of two bfloat16 are exact in float, and each of some hundred additions rounds a sum below 1300.
+TEST(TilesTest, BlocksOfAnyRowsAndPairsAreAddedToWhatTheyHold) {
   const Operands x(48);
   for (const TileShape& shape : {TileShape{2, 1}, TileShape{6, 5}, TileShape{24, 12}, TileShape{32, 16}}) {
     const std::vector<float> sums = Added<ModelTiles>(x, shape, 3);
