@@ -3,7 +3,7 @@
 
 # In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps, and the
 # handles of C.
-THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention_test \
+THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention_call_test \
     nn/attention/attention_test nn/attention/fused_test models/training/objectives/batches models/training/loop \
     models/training/ranks/reducer models/bindings/c/ bits/
 .PHONY: test-threads
