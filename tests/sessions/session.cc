@@ -198,7 +198,8 @@ Comparison Compare(const std::vector<std::string>& expected, const std::vector<s
       };
       if (any) {
         offer(true, 0, i + 1, j, kSkipPattern);
-        offer(j < n, 0, i, j + 1, kSkipLine);
+        offer(j < n && (j + 1 < n || !IsExitCode(lines[j])), 0, i, j + 1, kSkipLine);
+        offer(j < n, kInsert, i, j + 1, kInserted);
       } else {
         const bool both = i < m && j < n;
         offer(both && LineMatches(expected[i], lines[j]), 0, i + 1, j + 1, kMatch);

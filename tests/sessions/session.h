@@ -12,8 +12,9 @@
 //
 // A step is a line of sh after "$ ", further lines of it after "> ", what it prints on both streams, and its exit code
 // where this is not 0; an empty line ends it. In an expected line "…" matches any text and "<n>" a number; alone, "…"
-// matches any lines. Empty lines and blanks at the ends of lines are not compared. No line has more than 120 columns.
-// A step of one line, or the last line of its command, has its exit code and words that a line of its output has:
+// matches any lines but the exit code. Empty lines and blanks at the ends of lines are not compared. No line has more
+// than 120 columns. A step of one line, or the last line of its command, has its exit code and words that a line of its
+// output has:
 //
 //   $ crosstalk trian => [2] did you mean train?
 //

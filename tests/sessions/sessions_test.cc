@@ -234,6 +234,8 @@ TEST(SessionsTest, ADifferenceShowsWhatChangedAndKeepsPatterns) {
   EXPECT_TRUE(compare({"…"}, {}).equal);
   EXPECT_TRUE(compare({"a", "…", "z <n>", "[2]"}, {"a", "b", "z 1", "z 2", "[2]"}).equal);
   EXPECT_FALSE(compare({"…", "[2]"}, {"a"}).equal);
+  EXPECT_FALSE(compare({"…"}, {"a", "[2]"}).equal);
+  EXPECT_FALSE(compare({"…", "a", "…"}, {"a", "[2]"}).equal);
   EXPECT_FALSE(compare({"…", "a"}, {"a", "[1]"}).equal);
   EXPECT_FALSE(compare({}, {"a"}).equal);
   EXPECT_FALSE(compare({"a"}, {}).equal);
