@@ -136,22 +136,5 @@ TEST_P(CrossEntropyTest, ARowThatHoldsANanIsWrong) {
   }
 }
 
-TEST_P(CrossEntropyTest, SameBitsOnAnyThreads) {
-  constexpr int64_t rows = 150, classes = 997;
-  const std::vector<float> logits = RandomValues<float>(rows * classes, "logits");
-  std::vector<int32_t> targets(rows);
-  for (int64_t r = 0; r < rows; ++r) targets[r] = static_cast<int32_t>(r * 7 % classes);
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<float> nll(rows), log_z(rows), gradient(rows * classes);
-    bool correct[rows];
-    CrossEntropy(rows, classes, logits.data(), targets.data(), {0, 1e-4}, nll.data(), log_z.data(), correct);
-    CrossEntropyGradient<float>(rows, classes, logits.data(), targets.data(), log_z.data(), {0, 1e-4}, 1.0f, nullptr,
-                                gradient.data());
-    gradient.insert(gradient.end(), nll.begin(), nll.end());
-    gradient.insert(gradient.end(), correct, correct + rows);
-    return gradient;
-  });
-}
-
 }  // namespace cross_entropy_test
 }  // namespace crosstalk::kernels

@@ -154,20 +154,5 @@ TEST_P(ReduceTest, FirstNonFiniteFindsTheLowest) {
   EXPECT_EQ(FirstNonFinite<double>(0, nullptr), -1);
 }
 
-TEST_P(ReduceTest, SameBitsOnAnyThreads) {
-  const std::vector<float> x = Values<float>(300000);
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<float> results;
-    for (const Sizes& s : {Sizes{1, 300000, 1}, Sizes{3, 100000, 1}, Sizes{1, 25000, 12}, Sizes{1, 300, 1000}}) {
-      std::vector<float> y(s.outer * s.inner);
-      Sum(s.outer, s.reduced, s.inner, x.data(), y.data());
-      results.insert(results.end(), y.begin(), y.end());
-    }
-    results.push_back(static_cast<float>(SumOfSquares<float>(300000, x.data())));
-    return results;
-  });
-  ExpectSameBitsOnAnyThreads([&] { return std::vector<double>{SumOfSquares<float>(300000, x.data())}; });
-}
-
 }  // namespace reduce_test
 }  // namespace crosstalk::kernels

@@ -158,15 +158,5 @@ TEST_P(SoftmaxTest, TheGradientOfLogSumExpIsTheSoftmaxAtAnyMagnitude) {
   }
 }
 
-TEST_P(SoftmaxTest, SameBitsOnAnyThreads) {
-  const std::vector<float> x = RandomValues<float>(60 * 31 * 24, "x");
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<float> y(2 * x.size());
-    Softmax(60 * 24, 31, 1, x.data(), y.data());
-    Softmax(60, 31, 24, x.data(), y.data() + x.size());
-    return y;
-  });
-}
-
 }  // namespace softmax_test
 }  // namespace crosstalk::kernels

@@ -1,8 +1,11 @@
 // One order of every sum: each kernel gives the same bits on all SIMD targets that fuse multiply-adds, and the same on
-// all that do not, whatever the width of their vectors, for every remainder that a vector can leave.
+// all that do not, whatever the width of their vectors, for every remainder that a vector can leave; and on any number
+// of threads, where its work is cut into several tiles.
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/kernels/elementwise.h"
@@ -14,8 +17,6 @@
 
 namespace crosstalk::kernels {
 namespace target_bits_test {
-
-constexpr int64_t kRows = 3;
 
 // 1 … 200 columns, and some that fill several blocks of a sum and leave a rest.
 std::vector<int64_t> Lengths() {
@@ -41,36 +42,40 @@ class Results {
 };
 
 template <typename T>
-void ForLengths(std::vector<T> (*compute)(int64_t n)) {
+void ForSizes(std::vector<T> (*compute)(int64_t rows, int64_t n)) {
   for (const int64_t n : Lengths()) {
     for (const char* bits : {"fma", "no-fma"}) {
       ExpectSameBitsOnTargetsOf(
-          bits, [&] { return compute(n); }, StrCat(n, " columns"));
+          bits, [&] { return compute(3, n); }, StrCat(n, " columns"));
     }
+  }
+  for (const auto& [rows, n] : {std::pair(300, 1001), {3, 100'003}}) {
+    SCOPED_TRACE(StrCat(rows, " rows of ", n));
+    ExpectSameBitsOnAnyThreads([&, rows = rows, n = n] { return compute(rows, n); });
   }
 }
 #define CROSSTALK_TEST_BITS(Name, Compute) \
   TEST(TargetBitsTest, Name) { \
-    ForLengths<float>(Compute<float>); \
-    ForLengths<double>(Compute<double>); \
+    ForSizes<float>(Compute<float>); \
+    ForSizes<double>(Compute<double>); \
   }
 
 // Sums whose terms differ in size and sign, so that every order rounds otherwise.
 template <typename T>
-std::vector<T> Input(int64_t n, const char* name) {
-  return RandomValues<T>(kRows * n, name, 1, 0.25);
+std::vector<T> Input(int64_t count, const char* name) {
+  return RandomValues<T>(count, name, 1, 0.25);
 }
 
 template <typename T>
-std::vector<T> Reductions(int64_t n) {
+std::vector<T> Reductions(int64_t rows, int64_t n) {
   Results<T> out;
-  const std::vector<T> x = Input<T>(n, "x");
-  Sum(kRows, n, 1, x.data(), out.Take(kRows));
-  Sum(1, n, kRows, x.data(), out.Take(kRows));
-  Sum(1, kRows, n, x.data(), out.Take(n));
-  Max(kRows, n, 1, x.data(), out.Take(kRows), nullptr);
+  const std::vector<T> x = Input<T>(rows * n, "x");
+  Sum(rows, n, 1, x.data(), out.Take(rows));
+  Sum(1, n, rows, x.data(), out.Take(rows));
+  Sum(1, rows, n, x.data(), out.Take(n));
+  Max(rows, n, 1, x.data(), out.Take(rows), nullptr);
   // As a sum of squares in double, to its last bit.
-  const double squares = SumOfSquares(kRows * n, x.data());
+  const double squares = SumOfSquares(rows * n, x.data());
   static_assert(sizeof(double) % sizeof(T) == 0);
   std::memcpy(out.Take(sizeof(double) / sizeof(T)), &squares, sizeof(double));
   // Of zeros of either sign, the maximum is +0.
@@ -82,85 +87,88 @@ std::vector<T> Reductions(int64_t n) {
 CROSSTALK_TEST_BITS(SumsAndMaxima, Reductions)
 
 template <typename T>
-std::vector<T> RmsNorms(int64_t n) {
+std::vector<T> RmsNorms(int64_t rows, int64_t n) {
   Results<T> out;
-  const std::vector<T> x = Input<T>(n, "x"), dy = Input<T>(n, "dy"), scale = RandomValues<T>(n, "scale", 0.3, 1);
-  std::vector<T> rstd(kRows), dscale(n), workspace(NormWorkspace(kRows, n));
-  RmsNorm(kRows, n, x.data(), scale.data(), 1e-6, out.Take(kRows * n), rstd.data());
-  RmsNormGradient(kRows, n, x.data(), scale.data(), rstd.data(), dy.data(), out.Take(kRows * n), dscale.data(),
+  const std::vector<T> x = Input<T>(rows * n, "x"), dy = Input<T>(rows * n, "dy"),
+                       scale = RandomValues<T>(n, "scale", 0.3, 1);
+  std::vector<T> rstd(rows), dscale(n), workspace(NormWorkspace(rows, n));
+  RmsNorm(rows, n, x.data(), scale.data(), 1e-6, out.Take(rows * n), rstd.data());
+  RmsNormGradient(rows, n, x.data(), scale.data(), rstd.data(), dy.data(), out.Take(rows * n), dscale.data(),
                   workspace.data());
-  std::copy(rstd.begin(), rstd.end(), out.Take(kRows));
+  std::copy(rstd.begin(), rstd.end(), out.Take(rows));
   std::copy(dscale.begin(), dscale.end(), out.Take(n));
   return out.values();
 }
 CROSSTALK_TEST_BITS(RmsNorm, RmsNorms)
 
 template <typename T>
-std::vector<T> LayerNorms(int64_t n) {
+std::vector<T> LayerNorms(int64_t rows, int64_t n) {
   Results<T> out;
-  const std::vector<T> x = Input<T>(n, "x"), dy = Input<T>(n, "dy"), scale = RandomValues<T>(n, "scale", 0.3, 1);
-  std::vector<T> mean(kRows), rstd(kRows), dscale(n), dbias(n), workspace(NormWorkspace(kRows, n));
-  LayerNorm(kRows, n, x.data(), scale.data(), scale.data(), 1e-6, out.Take(kRows * n), mean.data(), rstd.data());
-  LayerNormGradient(kRows, n, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), out.Take(kRows * n),
+  const std::vector<T> x = Input<T>(rows * n, "x"), dy = Input<T>(rows * n, "dy"),
+                       scale = RandomValues<T>(n, "scale", 0.3, 1);
+  std::vector<T> mean(rows), rstd(rows), dscale(n), dbias(n), workspace(NormWorkspace(rows, n));
+  LayerNorm(rows, n, x.data(), scale.data(), scale.data(), 1e-6, out.Take(rows * n), mean.data(), rstd.data());
+  LayerNormGradient(rows, n, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), out.Take(rows * n),
                     dscale.data(), dbias.data(), workspace.data());
-  for (const auto* sums : {&mean, &rstd}) std::copy(sums->begin(), sums->end(), out.Take(kRows));
+  for (const auto* sums : {&mean, &rstd}) std::copy(sums->begin(), sums->end(), out.Take(rows));
   for (const auto* sums : {&dscale, &dbias}) std::copy(sums->begin(), sums->end(), out.Take(n));
   return out.values();
 }
 CROSSTALK_TEST_BITS(LayerNorm, LayerNorms)
 
 template <typename T>
-std::vector<T> Softmaxes(int64_t n) {
+std::vector<T> Softmaxes(int64_t rows, int64_t n) {
   Results<T> out;
-  const std::vector<T> x = Input<T>(n, "x"), dy = Input<T>(n, "dy");
-  // [kRows, n] by rows, [n, kRows] by columns.
-  for (const int64_t inner : {int64_t{1}, kRows}) {
-    const int64_t outer = kRows / inner;
-    std::vector<T> y(kRows * n), log_z(kRows);
+  const std::vector<T> x = Input<T>(rows * n, "x"), dy = Input<T>(rows * n, "dy");
+  // [rows, n] by rows, [n, rows] by columns.
+  for (const int64_t inner : {int64_t{1}, rows}) {
+    const int64_t outer = rows / inner;
+    std::vector<T> y(rows * n), log_z(rows);
     Softmax(outer, n, inner, x.data(), y.data());
-    SoftmaxGradient(outer, n, inner, y.data(), dy.data(), out.Take(kRows * n));
+    SoftmaxGradient(outer, n, inner, y.data(), dy.data(), out.Take(rows * n));
     LogSumExp(outer, n, inner, x.data(), log_z.data());
-    LogSumExpGradient(outer, n, inner, x.data(), log_z.data(), dy.data(), out.Take(kRows * n));
-    std::copy(y.begin(), y.end(), out.Take(kRows * n));
-    std::copy(log_z.begin(), log_z.end(), out.Take(kRows));
+    LogSumExpGradient(outer, n, inner, x.data(), log_z.data(), dy.data(), out.Take(rows * n));
+    std::copy(y.begin(), y.end(), out.Take(rows * n));
+    std::copy(log_z.begin(), log_z.end(), out.Take(rows));
   }
   return out.values();
 }
 CROSSTALK_TEST_BITS(SoftmaxAndLogSumExp, Softmaxes)
 
 template <typename T>
-std::vector<T> CrossEntropies(int64_t n) {
+std::vector<T> CrossEntropies(int64_t rows, int64_t n) {
   Results<T> out;
   for (const double magnitude : {1.0, 1e5}) {  // 1e5: log Z is coarse in float
-    const std::vector<T> logits = RandomValues<T>(kRows * n, "logits", magnitude, magnitude);
-    const std::vector<int32_t> targets = {0, static_cast<int32_t>(n / 2), static_cast<int32_t>(n - 1)};
-    std::vector<T> nll(kRows), log_z(kRows);
-    bool correct[kRows];
-    CrossEntropy(kRows, n, logits.data(), targets.data(), {.z_loss = 1e-4}, nll.data(), log_z.data(), correct);
-    std::copy(correct, correct + kRows, out.Take(kRows));
-    CrossEntropyGradient<T>(kRows, n, logits.data(), targets.data(), log_z.data(), {.z_loss = 1e-4}, T(0.3), nullptr,
-                            out.Take(kRows * n));
-    for (const auto* sums : {&nll, &log_z}) std::copy(sums->begin(), sums->end(), out.Take(kRows));
+    const std::vector<T> logits = RandomValues<T>(rows * n, "logits", magnitude, magnitude);
+    std::vector<int32_t> targets(rows);
+    for (int64_t row = 0; row < rows; ++row) targets[row] = static_cast<int32_t>(row * (n / 2) % n);
+    std::vector<T> nll(rows), log_z(rows);
+    const auto correct = std::make_unique<bool[]>(rows);
+    CrossEntropy(rows, n, logits.data(), targets.data(), {.z_loss = 1e-4}, nll.data(), log_z.data(), correct.get());
+    std::copy(correct.get(), correct.get() + rows, out.Take(rows));
+    CrossEntropyGradient<T>(rows, n, logits.data(), targets.data(), log_z.data(), {.z_loss = 1e-4}, T(0.3), nullptr,
+                            out.Take(rows * n));
+    for (const auto* sums : {&nll, &log_z}) std::copy(sums->begin(), sums->end(), out.Take(rows));
   }
   return out.values();
 }
 CROSSTALK_TEST_BITS(CrossEntropy, CrossEntropies)
 
 template <typename T>
-std::vector<T> OptimizerSteps(int64_t n) {
-  const int64_t count = kRows * n;
-  const std::vector<T> gradient = Input<T>(n, "gradient");
+std::vector<T> OptimizerSteps(int64_t rows, int64_t n) {
+  const int64_t count = rows * n;
+  const std::vector<T> gradient = Input<T>(rows * n, "gradient");
   std::vector<T> all;
   const auto take = [&](const std::vector<T>& part) { all.insert(all.end(), part.begin(), part.end()); };
 
-  std::vector<T> parameter = Input<T>(n, "parameter"), v(count, T(0.1));
+  std::vector<T> parameter = Input<T>(rows * n, "parameter"), v(count, T(0.1));
   const AdafactorOptions adafactor = {.learning_rate = 0.01, .decay = 0.7, .gradient_scale = 0.3};
   AdafactorStep(count, adafactor, gradient.data(), v.data(), parameter.data());
   take(parameter);
   take(v);
 
-  std::vector<T> v_row(kRows, T(0.1)), v_col(n, T(0.1)), workspace(AdafactorWorkspace(kRows, n));
-  AdafactorFactoredStep(kRows, n, adafactor, gradient.data(), v_row.data(), v_col.data(), parameter.data(),
+  std::vector<T> v_row(rows, T(0.1)), v_col(n, T(0.1)), workspace(AdafactorWorkspace(rows, n));
+  AdafactorFactoredStep(rows, n, adafactor, gradient.data(), v_row.data(), v_col.data(), parameter.data(),
                         workspace.data());
   take(parameter);
   take(v_row);
@@ -180,7 +188,7 @@ std::vector<T> OptimizerSteps(int64_t n) {
 CROSSTALK_TEST_BITS(OptimizerSteps, OptimizerSteps)
 
 template <typename T>
-std::vector<T> ElementwiseFunctions(int64_t n) {
+std::vector<T> ElementwiseFunctions(int64_t /*rows*/, int64_t n) {
   Results<T> out;
   const std::vector<T> x = RandomValues<T>(n, "x", 5, 0), dy = RandomValues<T>(n, "dy");
   for (const UnaryOp f : {UnaryOp::kExp, UnaryOp::kLog, UnaryOp::kSqrt, UnaryOp::kSquare, UnaryOp::kTanh,

@@ -177,17 +177,6 @@ TEST_P(EveryOptimizerTest, AScaleThatIsNotFiniteAndNoParametersAreRefused) {
   EXPECT_EQ(optimizer->step(), 0);
 }
 
-TEST_P(EveryOptimizerTest, BitsDoNotDependOnThreads) {
-  const auto run = [](int threads) {
-    const ThreadsScope scope(threads);
-    const Parameters parameters = {Leaf("a", {217, 333}, {217, 333}), Leaf("b", {50001})};
-    Train(*Make(parameters), parameters, 0, 2);
-    return Values(parameters);
-  };
-  const auto one = run(1);
-  for (const int threads : {2, 3, 5, 8}) EXPECT_EQ(run(threads), one) << threads << " threads";
-}
-
 TEST(OptimizerConstantsTest, ImpossibleOnesAreRefused) {
   const auto adam = [](const kernels::AdamWOptions& options) {
     return [options] { AdamW({Leaf("w", {5})}, options); };
