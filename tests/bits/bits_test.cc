@@ -205,7 +205,7 @@ void AddFile(const std::string& path, Results* results) {
   }
 }
 
-// Of the trained model in double: a loss, its gradients; and in the run's own precision the text that it writes.
+// Adds a loss and gradients of the trained model in double, and the text that it writes in the run's own precision.
 void AddModel(const std::string& run, const Batch& batch, Results* results) {
   const Trained in_double = OpenRun(run, {.dtype = DType::kFloat64});
   const LossResult loss = in_double.model->Loss(batch, {.z_loss = 1e-4}, {});
@@ -350,8 +350,8 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
   if (publish) published.Write();
 }
 
-// Of each model every objective, precision and optimizer, and every attention, fused and composed; parts for ranks, and
-// a continued run.
+// A model has rows of each of its objectives, precisions and optimizers, of each attention, fused and composed, of
+// parts for ranks, and of a continued run.
 TEST(BitsTest, EveryModelHasARowOfEachKind) {
   CROSSTALK_NEEDS_SOURCE();
   std::set<std::string> names, there;

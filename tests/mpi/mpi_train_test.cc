@@ -70,7 +70,7 @@ Words Sharded(const std::string& out, const Words& more = {}) {
 
 std::string ModelOf(const std::string& folder) { return Sha256OfFile(folder + "/model.safetensors"); }
 
-// Of the ranks of a run in `folder`, by what their processes say of themselves.
+// The process of a rank of the run in `folder`, by its command line and environment; rank -1: any.
 std::optional<pid_t> ProcessOf(int rank, const std::string& folder) {
   std::optional<pid_t> found;
   DIR* const proc = opendir("/proc");

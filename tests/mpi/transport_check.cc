@@ -298,7 +298,7 @@ double CpuSeconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of all threads but this one, as a share of the wall time of `body`.
+// Returns the processor time of all threads but this one, as a share of the wall time of `body`.
 double ShareOfOthers(const std::function<void()>& body) {
   const Stopwatch watch;
   const double before = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - CpuSeconds(CLOCK_THREAD_CPUTIME_ID);

@@ -17,36 +17,27 @@ std::vector<std::string> Keys(const Json& json) {
 }
 
 TEST(EvaluationTest, AStateIsReadBack) {
-  RunEvaluation evaluation{.step = 7, .baselines = {.entropy_bound = 0.5}};
-  evaluation.result.metrics = {{"ln_ppl", 2.5}};
-  evaluation.result.tokens = 100;
-  evaluation.result.examples = 4;
-  const Json state = ToJson(evaluation);
-  EXPECT_EQ(ToJson(FromJson<RunEvaluation>(state, "state.json")), state);
-  EXPECT_EQ(Keys(EvaluationMembers(evaluation)),
+  RunEvaluation plain{.step = 7, .baselines = {.entropy_bound = 0.5}};
+  plain.result.metrics = {{"ln_ppl", 2.5}};
+  plain.result.tokens = 100;
+  plain.result.examples = 4;
+  RunEvaluation guessed = plain;
+  guessed.result.metrics.push_back({"masked_accuracy", 0.25});
+  guessed.baselines.constant_guess = {{"masked_accuracy", 0.125}};
+  RunEvaluation undefined = plain;
+  undefined.result.metrics = {{"score", 0}, {"sts-b_pearson", std::nan("")}};
+  undefined.baselines.constant_guess = undefined.result.metrics;
+  for (const RunEvaluation& evaluation : {plain, guessed, undefined}) {
+    const Json state = ToJson(evaluation);
+    EXPECT_EQ(ToJson(FromJson<RunEvaluation>(state, "state.json")), state);
+  }
+  EXPECT_EQ(Keys(EvaluationMembers(plain)),
             (std::vector<std::string>{"step", "ln_ppl", "loss_lower_bound", "tokens", "examples"}));
-}
-
-TEST(EvaluationTest, AConstantGuessIsKeptWhereThereIsOne) {
-  RunEvaluation evaluation;
-  evaluation.result.metrics = {{"ln_ppl", 2.5}, {"masked_accuracy", 0.25}};
-  evaluation.result.tokens = evaluation.result.examples = 4;
-  evaluation.baselines.constant_guess = {{"masked_accuracy", 0.125}};
-  const Json state = ToJson(evaluation);
-  EXPECT_EQ(ToJson(FromJson<RunEvaluation>(state, "state.json")), state);
-  EXPECT_EQ(EvaluationMembers(evaluation).At("constant_guess").At("masked_accuracy").AsDouble(), 0.125);
-  EXPECT_EQ(EvaluationMembers(evaluation).At("masked_accuracy").AsDouble(), 0.25);
-}
-
-TEST(EvaluationTest, WhatIsUndefinedIsNullAndStaysSo) {
-  RunEvaluation evaluation;
-  evaluation.result.metrics = {{"score", 0}, {"sts-b_pearson", std::nan("")}};
-  evaluation.result.examples = 4;
-  evaluation.baselines.constant_guess = evaluation.result.metrics;
-  const Json state = ToJson(evaluation);
-  EXPECT_TRUE(state.At("metrics").At("sts-b_pearson").is_null());
-  const RunEvaluation again = FromJson<RunEvaluation>(state, "state.json");
-  EXPECT_EQ(ToJson(again), state);
+  EXPECT_EQ(EvaluationMembers(guessed).At("constant_guess").At("masked_accuracy").AsDouble(), 0.125);
+  EXPECT_EQ(EvaluationMembers(guessed).At("masked_accuracy").AsDouble(), 0.25);
+  // What is undefined is null, and stays so.
+  EXPECT_TRUE(ToJson(undefined).At("metrics").At("sts-b_pearson").is_null());
+  const RunEvaluation again = FromJson<RunEvaluation>(ToJson(undefined), "state.json");
   EXPECT_TRUE(std::isnan(again.result.metrics[1].value));
   EXPECT_TRUE(EvaluationMembers(again).At("constant_guess").At("sts-b_pearson").is_null());
 }

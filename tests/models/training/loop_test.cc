@@ -108,7 +108,7 @@ TEST(LoopTest, AccumulatedGradientsAreThoseOfTheWholeBatch) {
 
 TEST(LoopTest, CountsWhatIsNotPadding) {
   const StepResult result = Rig(1).loop.Step();
-  // Of each three rows one has all positions, one lacks one, one lacks two.
+  // Every third row has all positions; the two after it lack one and two.
   EXPECT_EQ(result.target_tokens, 12 * 5 - 12);
   EXPECT_EQ(result.tokens, 12 * (5 + 9) - 24);
   EXPECT_EQ(result.step, 1);

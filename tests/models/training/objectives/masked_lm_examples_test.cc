@@ -33,7 +33,7 @@ TrainingConfig Config(Masking masking, SentenceTask task, int64_t length = 64) {
   return config;
 }
 
-// Of n draws of probability p; 4.5 standard deviations of the binomial distribution are left by 7 in a million.
+// `count` fits n draws of probability p: 7 in a million are more than 4.5 standard deviations away.
 void ExpectShare(int64_t count, int64_t n, double p, const std::string& what) {
   const double bound = 4.5 * std::sqrt(static_cast<double>(n) * p * (1 - p));
   EXPECT_NEAR(static_cast<double>(count), static_cast<double>(n) * p, bound) << what << " of " << n;

@@ -17,7 +17,7 @@ namespace masked_lm_test {
 
 RandomSequence Sequence(int64_t example) { return RandomSequence(ExampleKey(7, "test", example)); }
 
-// Of n draws of probability p; 4.5 standard deviations of the binomial distribution are left by 7 in a million.
+// `count` fits n draws of probability p: 7 in a million are more than 4.5 standard deviations away.
 void ExpectShare(int64_t count, int64_t n, double p, const char* what) {
   const double bound = 4.5 * std::sqrt(static_cast<double>(n) * p * (1 - p));
   EXPECT_NEAR(static_cast<double>(count), static_cast<double>(n) * p, bound) << what << " of " << n;

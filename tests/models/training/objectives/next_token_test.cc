@@ -67,7 +67,7 @@ TEST(NextTokenTest, TheBuiltInCorpusKnowsItsBound) {
   EXPECT_LT(*bound, 3);  // nats a byte
 }
 
-// Of puzzles only the answers are targets.
+// Only the answers of puzzles are targets.
 TEST(NextTokenTest, TargetsAreWhatTheTextAsksFor) {
   const auto examples =
       Examples(MakePuzzleCorpus(CorpusKind::kRetrieval, 0).training, TextSource::Order::kShuffled, 64);
