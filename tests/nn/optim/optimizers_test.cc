@@ -10,7 +10,6 @@
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
