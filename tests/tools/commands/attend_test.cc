@@ -65,8 +65,8 @@ TEST_F(AttendTest, AFileOfEitherTypeGivesWhatItsOptionsAskFor) {
   } kCases[] = {
       {DType::kFloat64, {"--precision", "double"}, 1e-12},
       {DType::kFloat32, {"--threads", "2"}, 1e-5},
-      // Of the largest magnitude of a result. Q and K are off by 2^-9 of themselves, so that large logits, as these
-      // are, are off by some hundredths, and the weights by as large a share.
+      // A share of the largest magnitude of a result. Q and K are off by 2^-9 of themselves, so that large logits, as
+      // these are, are off by some hundredths, and the weights by as large a share.
       {DType::kFloat32, {"--precision", "bf16"}, 2e-2},
       {DType::kFloat64, {"--precision", "fp32"}, 1e-5},
       {DType::kFloat64, {"--precision", "double", "--scale", "0.375"}, 1e-12},

@@ -112,7 +112,6 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
   }
 }
 
-// Of every model that there is.
 TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileHolds) {
   for (const std::string& model : ModelNames()) {
     Succeeded(RunCommand(TinyTrain({"--model", model, "--steps", "2", "--out", dir_ / model})));

@@ -125,8 +125,8 @@ TEST(BenchTest, DecodingStandsBesideTheReadingOfMemory) {
   const Json& one = json.AsArray()[0];
   EXPECT_EQ(one.At("precision").AsString(), "fp32");
   EXPECT_EQ(one.At("rows").AsInt(), 1);
-  // Of each layer 4 · 256² projections, 2 · 4² mixings, 8 · 256² feed-forward and 2 norms; the table of 1,024 rows, the
-  // last norm, and the bias of 4 heads and 32 buckets.
+  // Each layer has 4 · 256² projections, 2 · 4² mixings, 8 · 256² feed-forward and 2 norms; the table of 1,024 rows,
+  // the last norm, and the bias of 4 heads and 32 buckets.
   EXPECT_EQ(one.At("weight_bytes").AsInt(), 4 * (4 * (12 * 65536 + 32 + 512) + 1024 * 256 + 256 + 128));
   EXPECT_GT(one.At("cache_bytes").AsInt(), 4 * 18 * 512 * 4);  // 18 positions of K and V
   const double bytes = one.At("weight_bytes").AsDouble() + one.At("cache_bytes").AsDouble();

@@ -118,7 +118,7 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
   EXPECT_TRUE(Contains(list.output, "'--scale' 'small'")) << list.output.substr(0, 400);
 }
 
-// Of the two tables whose rows differ in other options than attention's: each run has its row's, and the figure is over
+// Two tables have rows that differ in other options than attention's: each run has its row's, and the figure is over
 // the learning rate.
 TEST_F(ReproduceTest, RowsMaySetAnyOption) {
   WriteBytes(dir_ / "text.txt", LinesOfText());

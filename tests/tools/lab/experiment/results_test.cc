@@ -35,7 +35,7 @@ TEST_F(ClaimTest, HoldsWhereTheIntervalIsOnTheClaimedSide) {
   EXPECT_EQ(result.VerdictText(), "holds");
   EXPECT_NEAR(result.pairs[0].mean, 0.1, 1e-12);  // of 0.10, 0.11, 0.09: deviation 0.01
   EXPECT_NEAR(result.pairs[0].at_95->low, 0.1 - 4.302652729749464 * 0.01 / std::sqrt(3.0), 1e-9);
-  // Of a share, more is better.
+  // A share is better where it is more.
   EXPECT_EQ(Test(kAccuracy).verdict, Verdict::kDoesNotHold);
 }
 

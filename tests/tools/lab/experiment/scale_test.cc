@@ -50,7 +50,7 @@ const std::map<std::string, Cost> kPrinted = {{"multihead-6x128", {2359296, 1610
                                               {"logits-12x64", {2359440, 1648361472}},
                                               {"weights-12x64", {2359440, 1648361472}}};
 
-// Of talking-HxD, which the paper does not print for all H: two projections of H·H beside multi-head attention.
+// The paper does not print talking-HxD for all H: it has two projections of H·H beside multi-head attention.
 Cost ExpectedCost(const std::string& row) {
   if (const auto printed = kPrinted.find(row); printed != kPrinted.end()) return printed->second;
   const int64_t h = std::stoll(row.substr(row.find('-') + 1));
