@@ -314,7 +314,7 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
   const auto draw = [&](size_t count) {
     return static_cast<size_t>(UniformInt({.seed = 1, .stream = StreamId("ways")}, draws++, count));
   };
-  for (PublishedRow& row : published.rows) {
+  const auto train_row = [&](PublishedRow& row, bool only_what_has_not_met) {
     std::map<std::string, std::pair<Way, Results>> expected;  // the first, by rounding
     const ResolvedConfig config(ConfigToBegin(AsGiven(row.options)));
     const Batch batch = MakeBatches(*config, OpenTrainingData(*config), {0})->Get(0, 0);
@@ -340,11 +340,17 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
         if (met > most) best = way, most = met;
       }
       const bool in_float = best.first.unit.empty() && best.first.machine.launcher.empty();
+      if (only_what_has_not_met && most == 0) continue;
       if (HasPython() && in_float && by_python.insert(row.Get("--model")).second) best.host = Host::kPython;
       train(best);
       for (int i = 0; all && i < 100; ++i) train(draw_way());
     }
-    if (::testing::Test::HasFailure() && !publish) break;  // what follows says the same
+  };
+  for (const bool only_what_has_not_met : {false, true}) {
+    for (PublishedRow& row : published.rows) {
+      if (::testing::Test::HasFailure() && !publish) break;  // what follows says the same
+      if (!kInstrumented || !only_what_has_not_met) train_row(row, only_what_has_not_met);
+    }
   }
   if (!kInstrumented && !::testing::Test::HasFailure()) coverage.ExpectAll();
   if (publish) published.Write();

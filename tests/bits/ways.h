@@ -41,7 +41,7 @@ inline Machines AllMachines() {
   for (const char* bits : {"fma", "no-fma"}) {
     for (const std::string& target : kernels::SimdTargetsOf(bits)) machines[bits].push_back({target, bits, {}});
   }
-  if (const auto emulated = EmulatedMachine()) machines[emulated->bits].push_back(*emulated);
+  if (const auto emulated = EmulatedMachine()) machines[emulated->bits + ", emulated"] = {*emulated};
   return machines;
 }
 
@@ -145,12 +145,12 @@ Way DrawWay(const PublishedRow& row, const std::vector<Machine>& machines, const
   std::vector<Machine> others;  // to go on with
   std::copy_if(machines.begin(), machines.end(), std::back_inserter(others),
                [&](const Machine& other) { return other.launcher == machine.launcher; });
-  kernels::RestrictSimdTarget(machine.launcher.empty() ? machine.target : "");
-  const std::vector<std::string> units = kernels::SupportedBFloat16Units();
+  const bool here = machine.launcher.empty();
+  kernels::RestrictSimdTarget(here ? machine.target : "");
+  const auto units = here ? kernels::SupportedBFloat16Units() : std::vector<std::string>{"widened"};
   const std::string unit = row.Get("--precision") == "bf16" ? units[draw(units.size())] : "";
   kernels::RestrictSimdTarget("");
   const int parts = std::stoi(row.Get("--shards", "1"));
-  const bool here = machine.launcher.empty();
   Way way;
   // Seldom what takes longer: a process of its own, a second session.
   const size_t host = draw(40);
