@@ -96,7 +96,7 @@ TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/pl
     $(filter %_test.cc,$(call sources,tests)))
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/mpi/% tests/fuzz/driver.cc \
     tests/mutants/mutants.cc tests/course/%,$(call sources,tests))
-# Of the course only the programs of its pages: tools/make/course.mk.
+# The course has only the programs of its pages here: tools/make/course.mk.
 EXAMPLE_SOURCES := $(filter-out $(addprefix examples/course/,exercises/% solutions/% checker/%),$(call sources,examples))
 # A file of sessions is a program of its folder by another name.
 SESSIONS := $(sort $(wildcard tests/sessions/*.session))
@@ -267,7 +267,7 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-# Of C, and as a host has it: with the C compiler beside $(CXX), the one header and the shared library.
+# A program in C is built as a host builds it: with the C compiler beside $(CXX), the one header and the shared library.
 C_COMPILER := $(if $(findstring clang,$(CXX)),clang,gcc)
 $(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/bindings/c/crosstalk.h $(BUILD)/lib/libcrosstalk.so $(BUILD)/include/crosstalk.h
 	@mkdir -p $(@D)

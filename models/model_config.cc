@@ -72,7 +72,7 @@ const FieldTable<ModelConfig>& ModelFields() {
                    "einsum."),
          MakeField("d_model", &Config::d_model, "N", "Width of the model.", {.range = kSize}),
          MakeField("d_ff", &Config::d_ff, "N", "Width inside the feed-forward layers.", {.range = kSize}),
-         MakeField("layers", &Config::layers, "N", "Blocks; of the encoder, where there is one.",
+         MakeField("layers", &Config::layers, "N", "Blocks; of the encoder, if there is one.",
                    {.range = {1, kMostLayers}}),
          MakeField("decoder_layers", &Config::decoder_layers, "N",
                    "Blocks of the decoder; as layers by default. 0: an encoder alone, as imports may be.",

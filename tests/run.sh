@@ -37,7 +37,7 @@ run_one='
 '
 xargs -P "$jobs" -I '{}' sh -c "$run_one" sh '{}' "$results" "$build" < "$results/names"
 
-# Of what was run before and is not run now the last time stays.
+# A program that is not run now keeps its last time.
 [ -f "$build/test-times" ] || : > "$build/test-times"
 cat "$results"/*.time 2>/dev/null | cat "$build/test-times" - | awk '{ seconds[$2] = $1 }
   END { for (name in seconds) print seconds[name], name }' | sort -rn > "$results/times"

@@ -27,7 +27,7 @@ struct HeadProjectionTensor {
 };
 std::vector<HeadProjectionTensor> StaticHeadProjections(const Module& model);
 
-// What a matrix a[rows, columns] does to the heads that it mixes. The numbers that LAPACK computes are absent where
+// What a matrix a[rows, columns] does to the heads that it mixes. The numbers that LAPACK computes are absent if
 // there is none, and of a matrix that is not finite; a determinant and eigenvalues have only square ones.
 struct MatrixAnalysis {
   int64_t rows = 0, columns = 0;

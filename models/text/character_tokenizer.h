@@ -18,7 +18,7 @@ namespace crosstalk {
 std::unique_ptr<Tokenizer> MakeCharacterTokenizer(std::string_view characters, const std::string& name,
                                                   int num_sentinels, MaskTokens mask_tokens = MaskTokens::kNo);
 
-// Makes a tokenizer of a source's characters, in the order of their code points: all, or the `most` most frequent where
+// Makes a tokenizer of a source's characters, in the order of their code points: all, or the `most` most frequent if
 // there are more. Reads all of a source, and of one without an end at most the first 1,000,000 bytes' worth.
 // Interrupted where `stop` says so.
 std::unique_ptr<Tokenizer> CollectCharacterTokenizer(const TextSource& source, int64_t most, int num_sentinels,

@@ -76,7 +76,7 @@ inline constexpr std::string_view kBlank = "___";
 std::vector<std::string> SplitAtBlanks(std::string_view text);
 
 // Token ids of the texts with Sentinel(k) between number k and k + 1, and the end token. The tokens of a text are those
-// that it has in the whole, with spaces before a blank hidden with it. Error(kUsage) of the field "text" where there
+// that it has in the whole, with spaces before a blank hidden with it. Error(kUsage) of the field "text" if there
 // are more blanks than sentinels.
 std::vector<int32_t> EncodeBlanks(const std::vector<std::string>& texts, const Tokenizer& tokenizer);
 

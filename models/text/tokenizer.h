@@ -124,7 +124,7 @@ class Tokenizer {
   // these rules reads one of these texts otherwise. See TokenizerDifference.
   virtual std::vector<std::string> RuleTexts() const { return {}; }
   // The files that publish it as Hugging Face's folders have them, which OpenTokenizer reads: with
-  // tokenizer_config.json, spiece.model or vocab.txt where one of them says all of it, else tokenizer.json. None where
+  // tokenizer_config.json, spiece.model or vocab.txt where one of them says all of it, else tokenizer.json. None if
   // there is no such form: bytes and characters. Error(kUsage) where the form has no place for one of its rules.
   struct PublishedFile {
     std::string name, contents;

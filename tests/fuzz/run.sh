@@ -31,7 +31,7 @@ for target in "$@"; do
     printf '"%s"\n' $marks
     cat "tests/fuzz/$target.dict" 2> /dev/null
   } > "$dictionary"
-  # Of an input of some kilobytes nothing may take 10 s, 512 MB at once or 2 GB in all.
+  # An input of some kilobytes may not take 10 s, 512 MB at once or 2 GB in all.
   OMP_WAIT_POLICY=passive "$build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -malloc_limit_mb=512 \
     -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$build/fuzz-findings/$target-" \
     -dict="$dictionary" "$kept" "tests/fuzz/corpus/$target" > "$log" 2>&1

@@ -56,7 +56,7 @@ TEST(SimdTest, AnUnknownTargetIsAUsageErrorThatListsTheKnown) {
 
 TEST(SimdTest, EachUnitsPeakOfBFloat16IsPositive) {
   std::vector<std::string> units = SupportedBFloat16Units();
-  units.push_back("tiles");  // measures what stands in for them where there are none
+  units.push_back("tiles");  // measures what stands in for them if there are none
   for (const std::string& unit : units) {
     RestrictBFloat16Unit(unit);
     EXPECT_GT(MeasureBFloat16PeakGflops(1, 20), 0) << unit;

@@ -78,7 +78,7 @@ std::vector<T> Reductions(int64_t rows, int64_t n) {
   const double squares = SumOfSquares(rows * n, x.data());
   static_assert(sizeof(double) % sizeof(T) == 0);
   std::memcpy(out.Take(sizeof(double) / sizeof(T)), &squares, sizeof(double));
-  // Of zeros of either sign, the maximum is +0.
+  // The maximum of zeros of either sign is +0.
   std::vector<T> zeros(n, T(0));
   for (int64_t i = 0; i < n; i += 3) zeros[i] = -T(0);
   Max(1, n, 1, zeros.data(), out.Take(1), nullptr);

@@ -117,7 +117,7 @@ void CheckLengths(Transport& transport) {
       const std::vector<std::byte> sent = Pattern(size, 7);
       const Transport::Request send = transport.Send(Next(transport), 2, sent);
       Expect(Receive(transport, Previous(transport), 2, room) == sent,
-             StrCat("a message of ", size, " bytes arrives where there is room for ", room));
+             StrCat("a message of ", size, " bytes arrives if there is room for ", room));
       transport.Wait(send);
     }
   }

@@ -31,7 +31,7 @@ inline std::vector<TaskRow> ReadTask(const char* task, const std::string& path, 
 }
 
 // All that the rows say, a line each: id and group, the encoder's texts and choices, the text-to-text input and
-// targets, the places of the answers, and the label or number; "?" where there is none.
+// targets, the places of the answers, and the label or number; "?" if there is none.
 inline std::string Shown(const TaskType& type, const std::vector<TaskRow>& rows) {
   std::string text;
   const auto add = [&](const std::string& part) { text += part + " | "; };

@@ -46,7 +46,7 @@ FieldTable<AttentionConfig> LayerFields() {
           MakeOption("--head-norm", &L::head_norm, "",
                      "RMS norm of each head's output; a norm_gain asks for rms-gain by itself."),
           MakeOption("--head-norm-factor", &L::head_norm_factor, "X",
-                     "Factor after that norm; 1 - λ_init by default where there is a λ_init, else 1.")};
+                     "Factor after that norm; 1 - λ_init by default if there is a λ_init, else 1.")};
 }
 
 FieldTable<AttendSettings> AttendFields() {

@@ -40,7 +40,7 @@ FieldTable<Settings> BenchFields() {
                              "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, "
                              "with the time of an operation and of a byte."),
                   MakeOption("--precision", &S::precision, "",
-                             "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
+                             "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it if "
                              "there is a goal for it or --filter has its name.")}),
       Grouped<S>("Output",
                  {MakeOption("--json", &S::json, "FILE",

@@ -39,7 +39,7 @@ FieldTable<ImportSettings> ImportFields() {
           "gated-gelu in T5 1.1 and in those with talking heads."),
       MakeOption<S>(
           "--dynamic", [](auto& s) -> auto& { return s.mesh.dynamic; }, "LIST",
-          "The same: which dynamic projections there are, of Xl, Ml, Xw and Mw. Shapes say it where there are "
+          "The same: which dynamic projections there are, of Xl, Ml, Xw and Mw. Shapes say it if there are "
           "none, or two on a side."),
       MakeOption<S>("--vocabulary", [](auto& s) -> auto& { return s.mesh.vocabulary; }, "N",
                     "The same: ids of the vocabulary, if the embedding has padding rows. By default every row is an "

@@ -121,7 +121,7 @@ awk '
     if (command == "" && !(word in any_option)) fault("no subcommand has an option " word)
     if (command != "" && !((command, word) in options)) fault("crosstalk " command " has no option " word)
   }
-  # Of one command of a line. The options of other programs are theirs.
+  # Checks one command of a line. The options of other programs are theirs.
   function check_command(text, is_first, words, count, i, command) {
     count = split(text, words, /[ \t]+/)
     i = 1

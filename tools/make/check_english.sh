@@ -30,6 +30,7 @@ xargs awk '
     ban(" but where ", "except where")
     ban(" whoever ", "name the reader or the caller")
     ban(" in the place of ", "instead of")
+    ban(" where there (is|are|was|were) ", "if there is, with, without")
   }
   function check(text, before, i, phrase) {  # before: the characters of text that an earlier line has shown
     for (i = 1; i <= bans; ++i) {
@@ -41,6 +42,10 @@ xargs awk '
     }
   }
   FNR == 1 { last = "" }
+  /(\/\/|\/\*|^[ \t]*#) Of / {
+    printf "%s:%d: a comment that begins with \"Of\" (better: a sentence, with its subject and verb)\n", FILENAME, FNR
+    bad = 1
+  }
   {
     line = $0
     if (FILENAME ~ /\.md$/) gsub(/`[^`]*`/, "|", line)  # code is quoted, not said

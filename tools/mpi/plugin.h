@@ -44,7 +44,7 @@ struct CrosstalkMpi {
   void (*close)(void);
 };
 
-/* Starts MPI, once in a process. NULL, a text in error[error_size] and an exit code: it cannot; the code is 5 where
+/* Starts MPI, once in a process. NULL, a text in error[error_size] and an exit code: it cannot; the code is 5 if
  * there is no memory or no thread, else 1. */
 const struct CrosstalkMpi* crosstalk_mpi_open(const struct CrosstalkMpiOptions* options, char* error, size_t error_size,
                                               int* code);

@@ -16,8 +16,8 @@ namespace crosstalk {
 // What the newest good checkpoint of a run shows.
 struct RunInside {
   std::vector<Sample> samples;  // what the model writes
-  std::string problem;          // with the samples, or why there are none: a sentence; empty where there is none
-  std::string crossing;         // how much the heads talk, in plain sentences; empty where there is nothing to say
+  std::string problem;          // with the samples, or why there are none: a sentence; empty if there is none
+  std::string crossing;         // how much the heads talk, in plain sentences; empty if there is nothing to say
   std::string mixing;           // the same with maps of a sentence, as HTML
   // As HTML, beside those that the run began with; empty of a model without, a sentence where they cannot be had.
   std::string projections;

@@ -58,7 +58,7 @@ struct SeedGroup {
 // The names of all measures, in the order of the first group that has each.
 std::vector<std::string> MeasuresOf(const std::vector<SeedGroup>& groups);
 
-// "2.0410 ± 0.0433": the standard deviation where there are several seeds. Empty for none.
+// "2.0410 ± 0.0433": the standard deviation if there are several seeds. Empty for none.
 std::string MeanText(const std::string& measure, const BySeed& values);
 
 // Two settings that have a seed in common, on a measure.

@@ -123,7 +123,7 @@ void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& 
       return Forward(changed);
     };
   };
-  // Of each logit and its mask another logit, then the softmax with this subtracted.
+  // The softmax of `logit` of each logit and its mask, with this subtracted.
   const auto softmax_of = [&](auto logit, auto subtracted) {
     return [&, logit, subtracted] {
       return ForwardWith(core, unmasked, mask, [&](std::vector<double> row, const std::vector<double>& attends) {

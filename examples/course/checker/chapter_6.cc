@@ -282,7 +282,7 @@ double CheckKernel(Checker& checker, const std::function<Results(const Attention
   return error;
 }
 
-// Of the problem that is measured; a whole number of tiles, long enough to tell.
+// The problem that is measured: a whole number of tiles, long enough to tell.
 AttentionProblem MeasuredProblem() {
   return AttentionProblem(kernels::Talking(kernels::Shape(1, 256, 256, 8, 8, 8, 32, 32)));
 }

@@ -40,8 +40,8 @@ struct Outcome {
 
 class Checker {
  public:
-  // Of one case, described by `where` ("b=2 n=3"): what the student's function gives against what is right,
-  // |got - right| ≤ tolerance · max |right|. Ends the check where it is wrong.
+  // Checks one case, described by `where` ("b=2 n=3"): |got - right| ≤ tolerance · max |right| for what the
+  // student's function gives. Ends the check if it is wrong.
   void Expect(const std::string& where, const std::function<Results()>& student, const Results& right,
               const std::vector<Slip>& slips, double tolerance = 1e-9);
   // Ends the check where the condition does not hold.

@@ -256,7 +256,7 @@ std::string TableOfExercises(const Results& results) {
   return table + StrCat(total, " of ", TotalPoints(), " points\n");
 }
 
-// Of many: a line for each student, the points of each chapter.
+// The table of many: a line for each student, the points of each chapter.
 std::string TableOfStudents(const std::vector<std::pair<std::string, Results>>& students) {
   size_t width = 7;
   for (const auto& [name, results] : students) width = std::max(width, name.size());

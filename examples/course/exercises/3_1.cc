@@ -2,7 +2,7 @@
 //
 //   J[b, n, m, h] = scale · Σ_d_k Q[b, n, d_k, h] · K[b, m, d_k, h]
 //
-// Of each example b and head h: how well does the query at n fit the key at m?
+// How well does the query at n fit the key at m, in each example b and head h?
 #include "examples/course/checker/exercise.h"
 
 using namespace course;

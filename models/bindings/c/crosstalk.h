@@ -55,7 +55,7 @@ typedef struct ct_training ct_training;   /* a training run in a folder */
 
 /* "0.2.0", of the library that is loaded. */
 CT_API const char* ct_version(void);
-/* Of this thread's last call that failed: what failed and what to do; "" before the first. Holds until this thread's
+/* What failed in this thread's last failed call, and what to do; "" before the first. Holds until this thread's
  * next call that fails. */
 CT_API const char* ct_last_error(void);
 /* Its status; CT_OK before the first. */

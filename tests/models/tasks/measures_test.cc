@@ -99,7 +99,7 @@ TEST(MeasuresTest, EqualValuesShareTheMeanOfTheirRanks) {
 }
 
 // Computed from the definition with exact fractions and a square root of 40 digits, and by scipy 1.10 to within 2e-16
-// where there is no offset: its own errors at the last four are 1e-16, 1e-14, 4e-5 and 1e-4.
+// if there is no offset: its own errors at the last four are 1e-16, 1e-14, 4e-5 and 1e-4.
 struct NumberCase {
   Numbers x, y;
   double pearson, spearman;

@@ -244,7 +244,7 @@ TEST_F(SuperGlueTest, TheOriginalFilesAreReadWhole) {
       ExpectWholeFile(type, path + "FewGLUE_32dev/dev32.jsonl", kDev, 32, directory_.path());
     }
   }
-  // FewGLUE's 32 rows only where there is no whole set.
+  // FewGLUE's 32 rows only if there is no whole set.
   for (const auto& [task, split, file] : {std::tuple("boolq", kDev, "BoolQ/val.jsonl"),
                                           {"cb", kTrain, "CB/hf_export/cb_train.jsonl"},
                                           {"wic", kTrain, "WiC/FewGLUE_32dev/train.jsonl"},

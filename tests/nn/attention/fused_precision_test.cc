@@ -14,7 +14,7 @@
 namespace crosstalk {
 namespace fused_precision_test {
 
-// The largest |actual - expected|, as a part of the largest |expected| where that is not 0; NaN where there is one.
+// The largest |actual - expected|, as a part of the largest |expected| where that is not 0; NaN if there is one.
 double ErrorOf(const Array<double>& actual, const Array<double>& expected) {
   double largest = 0, error = 0;
   for (const double value : expected.values()) largest = std::max(largest, std::abs(value));

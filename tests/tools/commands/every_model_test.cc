@@ -60,7 +60,7 @@ TEST_P(EveryModelTest, EvalRepeatsTheLastMeasure) {
   }
 }
 
-// Of a random model's text: what no terminal and no bracket changes.
+// The part of a random model's text that no terminal and no bracket changes.
 std::string LettersAndDigits(const std::string& text) {
   std::string plain;
   std::copy_if(text.begin(), text.end(), std::back_inserter(plain),

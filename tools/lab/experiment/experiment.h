@@ -12,7 +12,7 @@
 
 namespace crosstalk {
 
-// A table as it is asked for: its rows, what is measured of them, the claims about them, and the printed numbers where
+// A table as it is asked for: its rows, what is measured of them, the claims about them, and the printed numbers if
 // there are any.
 
 // A column: a measure of pretraining by its name in metrics.jsonl ("ln_ppl"), a task's (`task` and `of`, a name of
