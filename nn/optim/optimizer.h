@@ -26,7 +26,7 @@ class Optimizer {
   void Step(double learning_rate, double gradient_scale = 1.0);
   int64_t step() const { return step_; }  // how often Step has been called, over all resumptions
 
-  // The state, sharing memory with the optimizer: "step" (int64, one element), "carried_steps" (the same) where there
+  // The state, sharing memory with the optimizer: "step" (int64, one element), "carried_steps" (the same) if there
   // are some, then one tensor per slot named PARAMETER.SLOT ("encoder.final_norm.scale.v").
   std::vector<NamedTensor> State() const;
   // Takes over a state that the same optimizer of the same model gave; order does not matter. Error(kData), naming the
