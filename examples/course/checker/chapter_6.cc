@@ -181,11 +181,11 @@ KernelCall CallOf(const AttentionProblem& p) {
           .scale = static_cast<float>(p.call.scale),
           .causal = s.causality == kernels::AttentionCausality::kCausal,
           .key_mask = p.key_padding_mask.empty() ? nullptr : p.key_padding_mask.data(),
-          .Q = p.Q.data(),
-          .K = p.K.data(),
-          .V = p.V.data(),
-          .P_l = p.P_l.data(),
-          .P_w = p.P_w.data()};
+          .Q = p.in.Q.data(),
+          .K = p.in.K.data(),
+          .V = p.in.V.data(),
+          .P_l = p.in.P_l.data(),
+          .P_w = p.in.P_w.data()};
 }
 
 Array FromFloats(const std::string& bracket, const std::vector<int64_t>& sizes, const Floats& values) {
@@ -230,9 +230,9 @@ std::vector<Misread> Misreadings() {
     if (rows == cols) P = result;
   };
   return {{"P_l transposed", "P_l is read transposed: P_l[h_k, h], element k·h + i.",
-           [=](AttentionProblem& p) { transpose(p.P_l, p.call.shape.h_k, p.call.shape.h); }},
+           [=](AttentionProblem& p) { transpose(p.in.P_l, p.call.shape.h_k, p.call.shape.h); }},
           {"P_w transposed", "P_w is read transposed: P_w[h, h_v], element i·h_v + v.",
-           [=](AttentionProblem& p) { transpose(p.P_w, p.call.shape.h, p.call.shape.h_v); }},
+           [=](AttentionProblem& p) { transpose(p.in.P_w, p.call.shape.h, p.call.shape.h_v); }},
           {"scale missing", "call->scale is not used: J = scale · Q·K.", [](AttentionProblem& p) { p.call.scale = 1; }},
           {"causal forgotten", "call->causal is not used: query i sees the positions j ≤ i + m - n.",
            [](AttentionProblem& p) { p.call.shape.causality = kernels::AttentionCausality::kNone; }},
@@ -341,7 +341,7 @@ void Check_6_3(AnyFunction function, Checker& checker) {
       [&](const AttentionProblem& p) {
         const AttentionShape& s = p.call.shape;
         const auto O = reference::CoreForward(kernels::ReferenceInputs(p)).O;
-        const std::vector<double> values = kernels::SwapHeads<double>(O.values(), s.d_v, s.h_v);
+        const std::vector<double> values = kernels::SwapHeads(O.values(), s.d_v, s.h_v);
         Array array("O[b, n, h_v, d_v]", Array({s.b, s.n, s.h_v, s.d_v}));
         array.values() = values;
         return Results{array};
@@ -351,12 +351,12 @@ void Check_6_3(AnyFunction function, Checker& checker) {
   const AttentionShape& s = p.call.shape;
   const int threads = crosstalk::NumThreads();
   Floats O(p.dO.size()), row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
-  Floats memory(kernels::AttentionForwardWorkspaceBytes(s, threads) / sizeof(float) + 32);
+  kernels::Workspace memory(kernels::AttentionForwardWorkspaceBytes(s, threads));
   MeasureKernel(
       checker, error, 1, [&] { As<Signature_6_3>(function)(&call, O.data()); },
       [&] {
         kernels::AttentionForward(p.call, {O.data(), s.h_v * s.d_v}, {row_max.data(), inv_row_sum.data(), nullptr},
-                                  kernels::Aligned(memory), threads);
+                                  memory.data(), threads);
       });
 }
 
@@ -373,18 +373,18 @@ void Check_6_4(AnyFunction function, Checker& checker) {
       checker,
       [&](const AttentionProblem& p) {
         AttentionResults<float> r(p);
-        for (Floats* values : {&r.dQ, &r.dK, &r.dV, &r.dP_l, &r.dP_w})
+        for (Floats* values : {&r.d.Q, &r.d.K, &r.d.V, &r.d.P_l, &r.d.P_w})
           std::fill(values->begin(), values->end(), std::nanf(""));
         const KernelCall call = CallOf(p);
-        const KernelGradients gradients = {r.dQ.data(), r.dK.data(), r.dV.data(), r.dP_l.data(), r.dP_w.data()};
+        const KernelGradients gradients = {r.d.Q.data(), r.d.K.data(), r.d.V.data(), r.d.P_l.data(), r.d.P_w.data()};
         As<Signature_6_4>(function)(&call, p.dO.data(), &gradients);
-        return GradientsOf(p, {&r.dV, &r.dP_w, &r.dP_l, &r.dQ, &r.dK});
+        return GradientsOf(p, {&r.d.V, &r.d.P_w, &r.d.P_l, &r.d.Q, &r.d.K});
       },
       [&](const AttentionProblem& p) {
         const AttentionResults<double> r = kernels::ReferenceAttention(p);
-        Results results = GradientsOf(p, std::vector<const Floats*>(5, &p.bias));
-        results[0].values() = r.dV, results[1].values() = r.dP_w, results[2].values() = r.dP_l;
-        results[3].values() = r.dQ, results[4].values() = r.dK;
+        Results results = GradientsOf(p, std::vector<const Floats*>(5, &p.in.bias));
+        results[0].values() = r.d.V, results[1].values() = r.d.P_w, results[2].values() = r.d.P_l;
+        results[3].values() = r.d.Q, results[4].values() = r.d.K;
         return results;
       });
   const AttentionProblem p = MeasuredProblem();
@@ -392,21 +392,21 @@ void Check_6_4(AnyFunction function, Checker& checker) {
   const AttentionShape& s = p.call.shape;
   const int threads = crosstalk::NumThreads();
   AttentionResults<float> r(p);
-  const KernelGradients gradients = {r.dQ.data(), r.dK.data(), r.dV.data(), r.dP_l.data(), r.dP_w.data()};
+  const KernelGradients gradients = {r.d.Q.data(), r.d.K.data(), r.d.V.data(), r.d.P_l.data(), r.d.P_w.data()};
   Floats row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
   const kernels::SoftmaxStats stats = {row_max.data(), inv_row_sum.data(), nullptr};
-  Floats forward(kernels::AttentionForwardWorkspaceBytes(s, threads) / sizeof(float) + 32);
-  Floats backward(kernels::AttentionBackwardWorkspaceBytes(s, threads) / sizeof(float) + 32);
-  kernels::AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, kernels::Aligned(forward), threads);
+  kernels::Workspace forward(kernels::AttentionForwardWorkspaceBytes(s, threads));
+  kernels::Workspace backward(kernels::AttentionBackwardWorkspaceBytes(s, threads));
+  kernels::AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, forward.data(), threads);
   kernels::AttentionGradients out;
-  out.Q = {r.dQ.data(), s.h_k * s.d_k}, out.K = {r.dK.data(), s.h_k * s.d_k}, out.V = {r.dV.data(), s.h_v * s.d_v};
-  out.P_l = {r.dP_l.data()}, out.P_w = {r.dP_w.data()};
+  out.Q = {r.d.Q.data(), s.h_k * s.d_k}, out.K = {r.d.K.data(), s.h_k * s.d_k}, out.V = {r.d.V.data(), s.h_v * s.d_v};
+  out.P_l = {r.d.P_l.data()}, out.P_w = {r.d.P_w.data()};
   // As `crosstalk bench` counts: backward is two products for each one of forward, whatever is computed again.
   MeasureKernel(
       checker, error, 2, [&] { As<Signature_6_4>(function)(&call, p.dO.data(), &gradients); },
       [&] {
         kernels::AttentionBackward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out,
-                                   kernels::Aligned(backward), threads);
+                                   backward.data(), threads);
       });
 }
 

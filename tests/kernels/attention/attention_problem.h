@@ -188,7 +188,17 @@ struct AttentionProblem {
     call.dropout_key = {.seed = 11, .stream = 5, .step = 9};
     Bind();
   }
-  AttentionProblem(const AttentionProblem&) = delete;
+  AttentionProblem(const AttentionProblem& p)
+      : sizes(p.sizes),
+        in(p.in),
+        dO(p.dO),
+        distance_bucket(p.distance_bucket),
+        key_padding_mask(p.key_padding_mask),
+        attention_mask(p.attention_mask),
+        call(p.call) {
+    Bind();
+  }
+  AttentionProblem& operator=(const AttentionProblem&) = delete;
 
   // The call reads what the members hold.
   void Bind() {
