@@ -72,17 +72,17 @@ struct MemberForm {
 template <typename Member>
 constexpr MemberForm MakeMemberForm() {
   using Form = JsonForm<Member>;
-  MemberForm form = {Form::kType, requires {Form::kList;
+  MemberForm form = {};
+  form.type = Form::kType;
+  if constexpr (requires { Form::kList; }) form.list = true;
+  if constexpr (requires { Form::kOptional; }) form.optional = true;
+  if constexpr (NamedEnum<OneOf<Member>>) form.names = &NamesOf<OneOf<Member>>;
+  form.write = [](const void* member) { return Json(Form::Write(*static_cast<const Member*>(member))); };
+  form.read = [](const std::string& key, const Json& json, const FieldOptions& options, void* member) {
+    *static_cast<Member*>(member) = Form::Read(key, json, options);
+  };
+  return form;
 }
-, requires { Form::kOptional; }
-, nullptr, [](const void* member) -> Json { return Form::Write(*static_cast<const Member*>(member)); },
-    [](const std::string& key, const Json& json, const FieldOptions& options, void* member) {
-      *static_cast<Member*>(member) = Form::Read(key, json, options);
-    }
-};  // namespace internal
-if constexpr (NamedEnum<OneOf<Member>>) form.names = &NamesOf<OneOf<Member>>;
-return form;
-}  // namespace crosstalk
 template <typename Member>
 inline constexpr MemberForm kMemberForm = MakeMemberForm<Member>();
 

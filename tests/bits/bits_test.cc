@@ -210,7 +210,7 @@ void AddModel(const std::string& run, const Batch& batch, Results* results) {
   const Trained in_double = OpenRun(run, {.dtype = DType::kFloat64});
   const LossResult loss = in_double.model->Loss(batch, {.z_loss = 1e-4}, {});
   Backward(loss.Scaled({}));
-  results->emplace_back("in double: loss", StrCat(Json(Means(loss.sums)[0].value).Dump()));
+  results->emplace_back("in double: loss", Json(Means(loss.sums)[0].value).Dump());
   for (const NamedParameter& parameter : in_double.model->Parameters()) {
     if (!parameter.value.grad().defined()) continue;
     results->emplace_back("in double: gradient of " + parameter.name, BitsOf(parameter.value.grad()));

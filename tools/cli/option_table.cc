@@ -37,8 +37,8 @@ const FieldTable<CommonSettings>& CommonFields() {
           {.range = {1, 4096}}),
       MakeOption("--simd", &S::simd, "NAME",
                  "Instruction set to compute with: AVX3 (AVX-512), AVX2 or SSE4, in any case; the CPU's best by "
-                 "default. AVX2 and "
-                 "AVX3 fuse multiply-adds and give the same bits; SSE4 gives those of a machine that rounds twice."),
+                 "default. AVX2 and AVX3 fuse multiply-adds and give the same bits; SSE4 gives those of a machine that "
+                 "rounds twice."),
       MakeOption("--config", &S::config, "FILE",
                  "JSON object of options by name (d_model for --d-model); its paths are relative to its folder; the "
                  "command line overrides it.",

@@ -33,6 +33,7 @@ Json RecordedNumber(double value) {
   std::from_chars(text.data(), text.data() + text.size(), rounded);
   return rounded;
 }
+
 namespace {
 
 // Names beside a map are a line of text apart at least.
