@@ -108,6 +108,17 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& na
   return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
 }
 
+std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string replaced;
+  for (size_t at = 0;;) {
+    const size_t found = text.find(from, at);
+    replaced += text.substr(at, found == std::string_view::npos ? found : found - at);
+    if (found == std::string_view::npos) return replaced;
+    replaced += to;
+    at = found + from.size();
+  }
+}
+
 size_t Utf8Length(std::string_view text, size_t i) {
   const auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
   const auto tail = [&](size_t k) { return (byte(k) & 0xc0) == 0x80; };
@@ -144,6 +155,10 @@ size_t FindInvalidUtf8(std::string_view text) {
     i += length;
   }
   return std::string_view::npos;
+}
+
+size_t CountUtf8(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !IsUtf8Continuation(c); }));
 }
 
 std::string ReplaceInvalidUtf8(std::string_view text) {

@@ -36,6 +36,9 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& na
 
 namespace crosstalk {
 
+// The text with `to` instead of each `from`, from the left.
+std::string Replaced(std::string_view text, std::string_view from, std::string_view to);
+
 // UTF-8: whether bytes are text, and where characters begin.
 
 // Bytes of the UTF-8 character at text[i], 0 if it is not one (overlong, surrogate, beyond U+10FFFF, cut off).
@@ -49,6 +52,9 @@ std::string ReplaceInvalidUtf8(std::string_view text);
 
 // True for 10xxxxxx: a byte at which no character begins.
 inline bool IsUtf8Continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// The characters of a text that is UTF-8.
+size_t CountUtf8(std::string_view text);
 
 // Space, tab, line feed, carriage return.
 constexpr bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }

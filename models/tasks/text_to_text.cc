@@ -130,17 +130,6 @@ std::string SpacedPunctuation(std::string_view text) {
   return CollapsedSpace(spaced);
 }
 
-std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string replaced;
-  for (size_t at = 0;;) {
-    const size_t found = text.find(from, at);
-    replaced += text.substr(at, found == std::string_view::npos ? found : found - at);
-    if (found == std::string_view::npos) return replaced;
-    replaced += to;
-    at = found + from.size();
-  }
-}
-
 size_t CountOf(std::string_view text, std::string_view part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;

@@ -42,8 +42,6 @@ bool IsAsciiPunctuation(char32_t code);
 std::string SpacedPunctuation(std::string_view text);
 // Each run of ASCII white space as one space.
 std::string CollapsedSpace(std::string_view text);
-// With `to` instead of each `from`, from the left.
-std::string Replaced(std::string_view text, std::string_view from, std::string_view to);
 // How often `part` stands in the text, from the left.
 size_t CountOf(std::string_view text, std::string_view part);
 

@@ -270,11 +270,7 @@ std::string WithControlInWords(const std::vector<std::string>& words, std::strin
 // A token as text has it: without the mark within words, and with its space.
 std::string WrittenText(const std::string& shown) {
   constexpr std::string_view kSpace = "\u2581", kWithin = "##";
-  std::string text = shown.starts_with(kWithin) ? shown.substr(kWithin.size()) : shown;
-  for (size_t at = text.find(kSpace); at != std::string::npos; at = text.find(kSpace, at)) {
-    text.replace(at, kSpace.size(), " ");
-  }
-  return text;
+  return Replaced(shown.starts_with(kWithin) ? shown.substr(kWithin.size()) : shown, kSpace, " ");
 }
 
 // The vocabulary as texts, and a part of it that is spread over it with what rules may change.

@@ -13,10 +13,6 @@ namespace {
 constexpr std::string_view kAny = "…", kNumber = "<n>", kAnswer = " => ";
 constexpr size_t kColumns = 120;
 
-size_t Columns(std::string_view line) {
-  return static_cast<size_t>(std::count_if(line.begin(), line.end(), [](char c) { return !IsUtf8Continuation(c); }));
-}
-
 bool IsExitCode(std::string_view line) {
   return line.size() > 2 && line.front() == '[' && line.back() == ']' && line[1] != '0' &&
          std::all_of(line.begin() + 1, line.end() - 1, IsAsciiDigit);
@@ -35,7 +31,7 @@ std::string NameOf(std::string_view title) {
 }
 
 std::string FittingLine(const std::string& line) {
-  if (Columns(line) <= kColumns) return line;
+  if (CountUtf8(line) <= kColumns) return line;
   size_t end = 0;
   for (size_t columns = 0; columns < kColumns - 1; ++columns) end += Utf8Length(line, end);
   return line.substr(0, end).append(kAny);
@@ -97,7 +93,7 @@ SessionFile ParseSessions(const std::string& path, const std::string& text) {
   for (; i < file.lines.size(); ++i) {
     const std::string& line = file.lines[i];
     require(FindInvalidUtf8(line) == std::string::npos, "is not UTF-8 text");
-    require(Columns(line) <= kColumns, StrCat("has more than ", kColumns, " columns"));
+    require(CountUtf8(line) <= kColumns, StrCat("has more than ", kColumns, " columns"));
     const bool control =
         std::any_of(line.begin(), line.end(), [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == '\x7F'; });
     require(!control, "has a control character");

@@ -9,6 +9,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/sessions/session.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_command.h"
@@ -19,12 +20,6 @@ namespace crosstalk {
 namespace sessions_test {
 
 namespace fs = std::filesystem;
-
-void ReplaceAll(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-}
 
 // A file under way, with the folder of its set-up.
 class RunningFile {
@@ -74,10 +69,8 @@ class RunningFile {
     const std::string before =
         StrCat("exec 2>&1; cd '", folder, "' || exit; export SOURCE='", source_, "' BUILD='", build,
                "' LC_ALL=C.UTF-8 TZ=UTC; PATH=\"$BUILD:$SOURCE/tests/sessions/files:$PATH\"\n");
-    CommandResult result = RunCommand({"-c", before + command}, {.program = "/bin/sh", .most_seconds = 300});
-    ReplaceAll(result.output, folder, "$PWD");
-    ReplaceAll(result.output, source_, "$SOURCE");
-    return LinesOf(result.output, result.exit_code);
+    const CommandResult result = RunCommand({"-c", before + command}, {.program = "/bin/sh", .most_seconds = 300});
+    return LinesOf(Replaced(Replaced(result.output, folder, "$PWD"), source_, "$SOURCE"), result.exit_code);
   }
 
   void Accept(const SessionStep& step, const std::vector<std::string>& lines) {

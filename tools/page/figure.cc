@@ -13,9 +13,7 @@
 
 namespace crosstalk {
 
-int Letters(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return !IsUtf8Continuation(c); }));
-}
+int Letters(std::string_view text) { return static_cast<int>(CountUtf8(text)); }
 
 std::string PlaceText(double place) { return FixedText(100 * place, 2) + "%"; }
 
