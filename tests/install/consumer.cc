@@ -1,4 +1,4 @@
-// A program of somebody else's: compiled and run by install_test against an installed copy, with only what
+// A program of somebody else's: tests/sessions/install.session runs it against an installed copy, with only what
 // pkg-config says. It takes one gradient through the paper's notation, has a module of its own, catches an error, and
 // prints how many OpenMP runtimes are loaded.
 #include <crosstalk/crosstalk.h>

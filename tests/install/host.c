@@ -1,5 +1,5 @@
 // A host in C: loads the library at run time and finds its functions by their names, has threads of OpenMP and signal
-// handlers of its own, forks, and finds both as they were. Compiled and run by install_test:
+// handlers of its own, forks, and finds both as they were. Compiled and run by tests/sessions/install.session:
 //   host libcrosstalk.so
 #include <crosstalk.h>
 #include <dlfcn.h>
