@@ -19,10 +19,6 @@ inline constexpr int kPhiloxBlocks = kLanesOf<uint64_t>;  // in one call: four w
 
 // words[4 · kPhiloxBlocks]: those of blocks `block` … block + kPhiloxBlocks - 1. `words` is aligned to a vector.
 HWY_INLINE void PhiloxWords(const RandomKey& key, uint64_t block, uint32_t* words) {
-#if HWY_TARGET == HWY_SCALAR
-  const auto one = key.Block(block);
-  std::copy(one.begin(), one.end(), words);
-#else
   const Tag<uint64_t> d64;
   const hn::Repartition<uint32_t, decltype(d64)> d32;
   const auto low = hn::Set(d64, 0xFFFFFFFFull);
@@ -47,7 +43,6 @@ HWY_INLINE void PhiloxWords(const RandomKey& key, uint64_t block, uint32_t* word
   }
   hn::StoreInterleaved2(hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1)),
                         hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3)), d64, reinterpret_cast<uint64_t*>(words));
-#endif
 }
 
 CROSSTALK_END_TARGET

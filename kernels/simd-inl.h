@@ -133,7 +133,7 @@ HWY_INLINE void Map2(int64_t count, const T* a, const T* b, T* y, F f) {
 }
 
 // Every sum has one order, that of vectors of 64 bytes, whatever the width of the target's: its bits are the same on
-// all targets that fuse multiply-adds, and on all that do not. kSumLanes<T> partial sums stand side by side in one, two
+// all of them. kSumLanes<T> partial sums stand side by side in one, two
 // or four registers, as lane l of an accumulator takes the elements l, l + kSumLanes, …; SumOfLanes64 folds them by
 // halves.
 template <class T>
@@ -144,12 +144,10 @@ inline constexpr int kSumRegisters = kSumLanes<T> / kLanesOf<T>;
 // The sum of a register's lanes, by halves: lane l + lane (l + Lanes/2), and so on.
 template <class D>
 HWY_INLINE hn::TFromD<D> SumOfHalves([[maybe_unused]] D d, hn::Vec<D> v) {
-#if HWY_TARGET != HWY_SCALAR  // which has no halves
   if constexpr (hn::MaxLanes(D()) > 1) {
     const hn::Half<D> dh;
     return SumOfHalves(dh, hn::Add(hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
   }
-#endif
   return hn::GetLane(v);
 }
 // The sum of kSumLanes<T> lanes in consecutive registers: lane l + lane (l + 8), + 4, + 2, + 1 in float, as

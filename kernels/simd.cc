@@ -12,7 +12,6 @@
 #include "crosstalk/runtime/text.h"
 
 CROSSTALK_TARGETS(ThisTarget, HWY_TARGET)
-CROSSTALK_TARGETS(FusesMultiplyAdd, HWY_NATIVE_FMA != 0)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
@@ -42,7 +41,7 @@ int64_t TargetOf(std::string_view source, std::string_view name) {
 }
 
 void Choose(int64_t target) {  // 0: the best
-  if (AllTargets().empty()) Fail(ErrorKind::kFailure, "this CPU lacks SSE4.2, which this program needs at least");
+  if (AllTargets().empty()) Fail(ErrorKind::kFailure, "this CPU has no AVX2, which this program needs at least");
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   settled = true;
@@ -51,8 +50,6 @@ void Choose(int64_t target) {  // 0: the best
 }  // namespace
 
 std::string SimdTargetName() { return hwy::TargetName(ThisTarget()); }
-
-std::string SimdBits() { return FusesMultiplyAdd() ? "fma" : "no-fma"; }
 
 std::vector<std::string> SupportedSimdTargets() {
   std::vector<std::string> names;

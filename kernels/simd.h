@@ -1,6 +1,6 @@
 // Which SIMD instruction set the kernels run on: chosen once, at run time, by the environment variable CROSSTALK_SIMD
-// or for this CPU. Its width changes no bit, as every sum has the order of 64-byte vectors (simd-inl.h); whether it
-// fuses multiply-adds does.
+// or for this CPU. It changes no bit: every sum has the order of 64-byte vectors (simd-inl.h), and every target fuses
+// multiply-adds.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,8 @@
 
 namespace crosstalk::kernels {
 
-// The one in use ("AVX3", "AVX2", "SSE4", …).
+// The one in use ("AVX3", "AVX2", "NEON", …).
 std::string SimdTargetName();
-
-// Which bits it gives: "fma" on every target that rounds a·b + c once, "no-fma" on those that round it twice.
-std::string SimdBits();
 
 // All that this CPU has and this program was compiled for, best first.
 std::vector<std::string> SupportedSimdTargets();

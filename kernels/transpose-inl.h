@@ -23,21 +23,14 @@ template <typename T>
 struct Scaled {
   T factor;
   HWY_INLINE T operator()(T x) const { return factor * x; }
-#if HWY_TARGET != HWY_SCALAR
   HWY_INLINE hn::Vec<hn::Full128<T>> operator()(hn::Vec<hn::Full128<T>> v) const {
     return hn::Mul(hn::Set(hn::Full128<T>(), factor), v);
   }
-#endif
 };
 
 // out[c · out_stride + r] = map(in[r · in_stride + c]) for a 4 × 4 block.
 template <typename T, class Map>
 HWY_INLINE void Transpose4x4(const T* in, int64_t in_stride, Map map, T* out, int64_t out_stride) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int r = 0; r < 4; ++r) {
-    for (int c = 0; c < 4; ++c) out[c * out_stride + r] = map(in[r * in_stride + c]);
-  }
-#else
   const hn::Full128<T> d;
   if constexpr (sizeof(T) == 4) {
     const auto r0 = map(hn::LoadU(d, in));
@@ -60,7 +53,6 @@ HWY_INLINE void Transpose4x4(const T* in, int64_t in_stride, Map map, T* out, in
       }
     }
   }
-#endif
 }
 
 // out[c · out_stride + r] = map(in[r · in_stride + c]), r < rows, c < cols; zeros for rows ≤ r < padded_rows.

@@ -311,10 +311,8 @@ struct ThinTiles : RoundedPairs<BFloat16Unit::kWidened> {
 using TilesModel = AmxPairs<ModelTiles, BFloat16Unit::kWidened>;
 
 void TilesProduct(const GemmArguments<float>& g) {
-  if constexpr (kHasThin) {
-    if (IsThin<ThinTiles>(g)) return ThinProduct<ThinTiles>(g);
-    if (IsDots<ThinTiles>(g)) return DotsProduct<ThinTiles>(g);
-  }
+  if (IsThin<ThinTiles>(g)) return ThinProduct<ThinTiles>(g);
+  if (IsDots<ThinTiles>(g)) return DotsProduct<ThinTiles>(g);
   if constexpr (kHasDotProduct) {
     if (HasTiles()) return BlockedProduct<AmxPairs<AmxTiles, kDotProductHere>>(g);
   }

@@ -181,10 +181,8 @@ void ChainedProduct(const Product<Operands>& g) {
 
 template <ThinOperands Operands>
 void RegisterProduct(const Product<Operands>& g) {
-  if constexpr (kHasThin) {
-    if (IsThin<Operands>(g)) return ThinProduct<Operands>(g);
-    if (IsDots<Operands>(g)) return DotsProduct<Operands>(g);
-  }
+  if (IsThin<Operands>(g)) return ThinProduct<Operands>(g);
+  if (IsDots<Operands>(g)) return DotsProduct<Operands>(g);
   if (IsChained<Operands>(g, ThreadsOfLoop())) return ChainedProduct<Operands>(g);
   BlockedProduct<Operands>(g);
 }

@@ -28,10 +28,6 @@ CROSSTALK_BEGIN_TARGET
 constexpr int kThinRows = 8;
 constexpr int64_t kThinSize = 128;  // k and n at least
 
-// Each number of rows is a function to compile: on processors without AVX2 the blocked product serves these too, with
-// the same bits.
-constexpr bool kHasThin = HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_SCALAR;
-
 // One packed row of A: operand k at data + k · stride.
 template <typename Packed>
 struct ThinRow {
@@ -59,7 +55,7 @@ concept ThinOperands = RegisterOperands<Operands> &&
 
 template <ThinOperands Operands, typename T = typename Operands::Sum>
 bool IsThin(const GemmArguments<T>& g) {
-  return kHasThin && g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo &&
+  return g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo &&
          Operands::CanBeThin(g);
 }
 
@@ -207,7 +203,7 @@ constexpr int kDotGroups = 2;  // vectors of columns side by side: each waits fo
 
 template <ThinOperands Operands, typename T = typename Operands::Sum>
 bool IsDots(const GemmArguments<T>& g) {
-  return kHasThin && g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes &&
+  return g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes &&
          Operands::CanBeDots(g);
 }
 
@@ -219,11 +215,6 @@ constexpr int kDotUnit = std::min<int>(kLanesOf<Packed>, 16 / int{sizeof(Packed)
 template <class D, typename Source>
 HWY_INLINE hn::Vec<D> LoadUnits(D d, const Source* p, [[maybe_unused]] int64_t stride) {
   using Packed = hn::TFromD<D>;
-#if HWY_TARGET == HWY_SCALAR
-  Packed packed;
-  std::memcpy(&packed, p, sizeof(packed));
-  return hn::Set(d, packed);
-#else
   constexpr int64_t kUnits = static_cast<int64_t>(hn::MaxLanes(D())) / kDotUnit<Packed>;
   if constexpr (kUnits > 1) {
     const hn::Half<D> half;
@@ -231,7 +222,6 @@ HWY_INLINE hn::Vec<D> LoadUnits(D d, const Source* p, [[maybe_unused]] int64_t s
   } else {
     return hn::BitCast(d, hn::LoadU(hn::Repartition<Source, D>(), p));
   }
-#endif
 }
 
 // sums[chain][r] += a[r][k] · y.
@@ -260,7 +250,6 @@ HWY_INLINE void AddUnit(const ThinRow<Packed>* a, int64_t k, const typename Oper
   hn::Vec<Tag<Packed>> y[kUnit];
   CROSSTALK_UNROLL
   for (int i = 0; i < kUnit; ++i) y[i] = LoadUnits(d, b + i * ldb, kUnit * ldb);
-#if HWY_TARGET != HWY_SCALAR
   if constexpr (kUnit == 2) {
     const auto y0 = y[0];
     y[0] = hn::InterleaveLower(d, y0, y[1]);
@@ -276,7 +265,6 @@ HWY_INLINE void AddUnit(const ThinRow<Packed>* a, int64_t k, const typename Oper
     y[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
     y[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
   }
-#endif
   CROSSTALK_UNROLL
   for (int i = 0; i < kUnit; ++i) AddTerms<R, Operands>(a, k + i, y[i], sums);
 }

@@ -26,37 +26,8 @@ RunSession SessionFrom(int64_t step, Precision precision) {
           .version = Version(),
           .threads = NumThreads(),
           .simd_target = kernels::SimdTargetName(),
-          .simd_bits = kernels::SimdBits(),
           .platform = GetPlatformInfo(),
           .bfloat16_unit = precision == Precision::kBFloat16 ? kernels::BFloat16UnitName() : ""};
-}
-
-// All stretches before `step` that the sessions computed: a session that goes on from a step takes back what
-// earlier ones computed after it.
-std::vector<RunSession> StretchesBefore(int64_t step, const std::vector<Json>& sessions, const std::string& source) {
-  std::vector<RunSession> stretches;
-  const auto take_back = [&stretches](int64_t after) {
-    while (!stretches.empty() && stretches.back().from_step >= after) stretches.pop_back();
-  };
-  for (const Json& session : sessions) {
-    RunSession stretch = FromJson<RunSession>(session, source);
-    take_back(stretch.from_step);
-    stretches.push_back(std::move(stretch));
-  }
-  take_back(step);
-  return stretches;
-}
-
-// "steps 1 to 4 with SSE4" of each stretch whose bits are others.
-std::vector<std::string> RoundedOtherwise(const std::vector<RunSession>& stretches, int64_t step,
-                                          const std::string& bits) {
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < stretches.size(); ++i) {
-    if (stretches[i].simd_bits.empty() || stretches[i].simd_bits == bits) continue;
-    const int64_t end = i + 1 < stretches.size() ? stretches[i + 1].from_step : step;
-    texts.push_back(StrCat("steps ", stretches[i].from_step + 1, " to ", end, " with ", stretches[i].simd_target));
-  }
-  return texts;
 }
 
 // Looks before it leaves a lock, so that a folder that is refused stays as it is.
@@ -137,24 +108,14 @@ void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
   RunSession session = SessionFrom(step(), config_->optimization.precision);
   if (ranks_) session.ranks = ranks_->places();
-  std::string bits = session.simd_bits;
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
-    const std::vector<Json>& earlier = JsonReader(before, folder_.RunFile()).Array("sessions");
-    for (const Json& one : earlier) sessions.Append(one);
-    const std::vector<RunSession> stretches = StretchesBefore(step(), earlier, folder_.RunFile() + ": sessions");
-    const std::vector<std::string> otherwise = RoundedOtherwise(stretches, step(), bits);
-    if (!otherwise.empty()) {
-      bits = "mixed";
-      observer_.Report(
-          StrCat("note: this run computed ", Join(otherwise, ", "), " and goes on with ", session.simd_target,
-                 ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
-    }
+    for (const Json& earlier : JsonReader(before, folder_.RunFile()).Array("sessions")) sessions.Append(earlier);
   }
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->optimization.seed)).Set("attention", Name(config_->model.attention.kind));
   run.Set("implementation", AttentionImplementationText(*state_.model));
-  run.Set("threads", session.threads).Set("simd_target", session.simd_target).Set("simd_bits", bits);
+  run.Set("threads", session.threads).Set("simd_target", session.simd_target);
   run.Set("environment", JsonForm<std::map<std::string, std::string>>::Write(session.platform.environment));
   run.Set("parameters", state_.model->NumParameters());
   run.Set("data", state_.data.description).Set("data_fingerprint", state_.data.fingerprint);

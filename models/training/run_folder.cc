@@ -60,7 +60,6 @@ FieldTable<RunSession> RunSession::Fields() {
           {"version", &S::version, later},
           {"threads", &S::threads, later},
           {"simd_target", &S::simd_target},
-          {"simd_bits", &S::simd_bits, later},
           {"platform", &S::platform, later},
           {"bfloat16_unit", &S::bfloat16_unit, {.only_if_set = true}},
           {"ranks", &S::ranks, {.only_if_set = true}}};

@@ -58,7 +58,6 @@ struct RunSession {
   std::string version;
   int threads = 0;
   std::string simd_target;
-  std::string simd_bits;  // empty where the session's version recorded none
   PlatformInfo platform;
   std::string bfloat16_unit = "";  // where it computed in bfloat16
   Json ranks = {};                 // if there were several: the place of each

@@ -306,7 +306,7 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
   // A run waits for the disk at each file; where temporary files may be in memory, they are.
   if (std::filesystem::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
   std::filesystem::current_path(std::getenv("CROSSTALK_SOURCE"));
-  const Machines machines = AllMachines();
+  const std::vector<std::vector<Machine>> machines = AllMachines();
   PublishedBits published;
   Coverage coverage;
   std::set<std::string> by_python;  // models
@@ -315,23 +315,22 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
     return static_cast<size_t>(UniformInt({.seed = 1, .stream = StreamId("ways")}, draws++, count));
   };
   const auto train_row = [&](PublishedRow& row, bool only_what_has_not_met) {
-    std::map<std::string, std::pair<Way, Results>> expected;  // the first, by rounding
+    std::optional<std::pair<Way, Results>> expected;  // the first
     const ResolvedConfig config(ConfigToBegin(AsGiven(row.options)));
     const Batch batch = MakeBatches(*config, OpenTrainingData(*config), {0})->Get(0, 0);
     const auto train = [&](const Way& way) {
       SCOPED_TRACE(row.name + "\n" + way.Text());
-      const std::string& bits = way.first.machine.bits;
       Results results;
       const std::string sum = Carry(row, way, batch, &results);
       coverage.Add(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
-      const bool first = expected.emplace(bits, std::pair(way, results)).second;
-      EXPECT_EQ(FirstDifference(results, expected[bits].second), "") << "compared with " << expected[bits].first.Text();
-      if (publish && first) row.sum(bits) = sum;
-      EXPECT_EQ(sum, row.sum(bits)) << "the published sum";
+      const bool first = !expected;
+      if (first) expected.emplace(way, results);
+      EXPECT_EQ(FirstDifference(results, expected->second), "") << "compared with " << expected->first.Text();
+      if (publish && first) row.sum = sum;
+      EXPECT_EQ(sum, row.sum) << "the published sum";
     };
-    for (const auto& [bits, alike] : machines) {
-      if (kInstrumented && bits != "fma") continue;
-      const auto draw_way = [&, &alike = alike] { return DrawWay(row, alike, draw); };
+    for (const std::vector<Machine>& alike : machines) {
+      const auto draw_way = [&] { return DrawWay(row, alike, draw); };
       Way best;
       int64_t most = -1;
       for (int i = 0; i < 16; ++i) {
@@ -363,7 +362,7 @@ TEST(BitsTest, EveryModelHasARowOfEachKind) {
   std::set<std::string> names, there;
   for (const PublishedRow& row : PublishedBits().rows) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_EQ(row.fma.size() + row.no_fma.size(), 2 * 64u) << row.name;
+    EXPECT_EQ(row.sum.size(), 64u) << row.name;
     const Point point = PointOf(row);
     const std::string& model = point.at("model");
     there.insert(model + " " + row.Get("--objective", FindModel(model).objectives[0]));
@@ -386,50 +385,6 @@ TEST(BitsTest, EveryModelHasARowOfEachKind) {
     EXPECT_TRUE(there.contains(kind)) << "no row of " << kind << ": add its options to published_bits.txt; "
                                       << "make published-bits fills in the rest";
   }
-}
-
-// From one rounding to another the bits change: a message says so, and run.json has both.
-TEST(BitsTest, AnotherRoundingIsSaidAndRecorded) {
-  const std::vector<std::string> fusing = kernels::SimdTargetsOf("fma"), others = kernels::SimdTargetsOf("no-fma");
-  if (fusing.empty() || others.empty()) GTEST_SKIP() << "this CPU has one rounding";
-  const TempDir dir;
-  const std::string run = dir / "run";
-  TrainingConfig config = *TinyConfig();
-  config.optimization.steps = 6;
-  config.optimization.precision = Precision::kBFloat16;
-  config.run.keep = 9;
-  const auto train = [&](const std::string& target, int64_t until) {
-    const PlaceScope scope({.machine = {target, "", {}}, .unit = "widened"});
-    std::string said;
-    int64_t done = 0;
-    TrainingObserver observer;
-    observer.message = [&](const std::string& message) { said += message; };
-    observer.step = [&](const StepResult& step) { done = step.step; };
-    observer.stop = [&] { return done >= until; };
-    const ResumeOptions newest = {.from = ResumeOptions::From::kNewest, .path = ""};
-    TrainingRun(ResolvedConfig(config), run, newest, observer).Train();
-    return said;
-  };
-  const auto says = [](int64_t first, const std::string& there, const std::string& here) {
-    return StrCat("this run computed steps ", first, " to ", first + 1, " with ", there, " and goes on with ", here,
-                  ", which rounds a·b + c otherwise");
-  };
-  const auto bits = [&] { return RunFolder(run).ReadRunFile().At("simd_bits").AsString(); };
-  EXPECT_EQ(train(fusing[0], 2), "");
-  EXPECT_EQ(bits(), "fma");
-  EXPECT_PRED2(testing::Contains, train(others[0], 4), says(1, fusing[0], others[0]));
-  EXPECT_EQ(bits(), "mixed");
-  // Back on the first: the steps between stay rounded as they are.
-  EXPECT_PRED2(testing::Contains, train(fusing.back(), 6), says(3, others[0], fusing.back()));
-  EXPECT_EQ(bits(), "mixed");
-  const Json file = RunFolder(run).ReadRunFile();
-  EXPECT_EQ(file.At("sessions").AsArray().at(1).At("simd_target").AsString(), others[0]);
-  EXPECT_EQ(file.At("sessions").AsArray().at(1).At("bfloat16_unit").AsString(), "widened");
-  // From before they were computed: nothing of them stands.
-  for (int64_t step = 3; step <= 6; ++step)
-    std::filesystem::remove_all(CheckpointStore(run + "/checkpoints").PathOf(step));
-  EXPECT_FALSE(testing::Contains(train(fusing[0], 6), "otherwise"));
-  EXPECT_EQ(bits(), "fma");
 }
 
 }  // namespace bits_test

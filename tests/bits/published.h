@@ -21,13 +21,12 @@ namespace crosstalk {
   GTEST_SKIP() << "run by `make test`, which says where the sources " \
                   "are"
 
-// A row of the file: its own options, and the sums on targets that fuse multiply-adds and on those that do not.
+// A row of the file: its own options, and the sum.
 struct PublishedRow {
   std::string name;
   std::vector<std::string> options;  // all, with those of every row that it does not give itself
-  std::string fma, no_fma;
+  std::string sum;
 
-  std::string& sum(const std::string& bits) { return bits == "fma" ? fma : no_fma; }
   // The value of an option; `otherwise` where it is not given.
   std::string Get(const std::string& option, const std::string& otherwise = "") const {
     const auto found = std::find(options.begin(), options.end(), option);
@@ -44,9 +43,9 @@ struct PublishedBits {
   PublishedBits() {
     std::vector<std::string> always;
     for (const std::string& line : Split(ReadBytes(Path()), '\n')) {
-      std::vector<std::string> words = Split(line, ' ');  // of a sum's line: "", "", its name, …
+      const std::vector<std::string> words = Split(line, ' ');
       if (line.starts_with("--")) {
-        rows.push_back({line, words, "", ""});
+        rows.push_back({line, words, ""});
         for (size_t i = 0; i + 1 < always.size(); i += 2) {
           if (rows.back().Get(always[i]).empty()) {
             rows.back().options.insert(rows.back().options.end(), {always[i], always[i + 1]});
@@ -55,8 +54,8 @@ struct PublishedBits {
       } else if (rows.empty()) {
         head += line + "\n";
         if (words[0] == "always") always.assign(words.begin() + 1, words.end());
-      } else if (words.size() > 3 && (words[2] == "fma" || words[2] == "no-fma")) {
-        rows.back().sum(words[2]) = words.back();
+      } else if (line.starts_with("  ")) {
+        rows.back().sum = words.back();
       } else if (!line.empty()) {
         ADD_FAILURE() << Path() << ": what is " << line << "?";
       }
@@ -65,8 +64,7 @@ struct PublishedBits {
 
   void Write() const {
     std::string text = head;
-    for (const PublishedRow& row : rows)
-      text += StrCat(row.name, "\n  fma    ", row.fma, "\n  no-fma ", row.no_fma, "\n");
+    for (const PublishedRow& row : rows) text += StrCat(row.name, "\n  ", row.sum, "\n");
     WriteBytes(Path(), text);
   }
 };

@@ -14,34 +14,30 @@
 #include <vector>
 
 #include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/simd.h"
 #include "tests/bits/published.h"
-#include "tests/support/fusing_targets.h"
 
 namespace crosstalk::bits {
 
 struct Machine {
   std::string target;                 // as --simd has it
-  std::string bits;                   // "fma", "no-fma"
   std::vector<std::string> launcher;  // the words that start the command on it; none: it is this one
 };
 
-// An emulated processor is one more machine, on which only the command runs. CROSSTALK_EMULATED names its target, its
-// rounding, and how its command is started: "NEON fma qemu-aarch64 build-arm/crosstalk".
+// An emulated processor is one more machine, on which only the command runs. CROSSTALK_EMULATED names its target and
+// how its command is started: "NEON qemu-aarch64 build-arm/crosstalk".
 inline std::optional<Machine> EmulatedMachine() {
   const char* const emulated = std::getenv("CROSSTALK_EMULATED");
   if (emulated == nullptr) return std::nullopt;
   const std::vector<std::string> words = Split(emulated, ' ');
-  return Machine{words.at(0), words.at(1), {words.begin() + 2, words.end()}};
+  return Machine{words.at(0), {words.begin() + 1, words.end()}};
 }
 
-// All of them, by their rounding.
-using Machines = std::map<std::string, std::vector<Machine>>;
-inline Machines AllMachines() {
-  Machines machines;
-  for (const char* bits : {"fma", "no-fma"}) {
-    for (const std::string& target : kernels::SimdTargetsOf(bits)) machines[bits].push_back({target, bits, {}});
-  }
-  if (const auto emulated = EmulatedMachine()) machines[emulated->bits + ", emulated"] = {*emulated};
+// This one with each of its targets, and the emulated one: each row is trained on one of each.
+inline std::vector<std::vector<Machine>> AllMachines() {
+  std::vector<std::vector<Machine>> machines(1);
+  for (const std::string& target : kernels::SupportedSimdTargets()) machines[0].push_back({target, {}});
+  if (const auto emulated = EmulatedMachine()) machines.push_back({*emulated});
   return machines;
 }
 
@@ -138,7 +134,7 @@ class Coverage {
   std::set<Pair> met_;
 };
 
-// One of all ways to train a row on these machines, which round alike; `draw` gives a number below its argument.
+// One of all ways to train a row on these machines; `draw` gives a number below its argument.
 template <typename Draw>
 Way DrawWay(const PublishedRow& row, const std::vector<Machine>& machines, const Draw& draw) {
   const Machine& machine = machines[draw(machines.size())];

@@ -30,7 +30,7 @@ TEST(SimdTest, EachSupportedTargetCanBeChosenInAnyCase) {
 }
 
 // -1·1 + (1 + e)·(1 - e) is -e² after one rounding of the second product's sum, and 0 after two.
-TEST(SimdTest, TheBitsAreThoseOfTheMultiplyAdd) {
+TEST(SimdTest, EveryTargetFusesMultiplyAdds) {
   constexpr float e = 0x1p-13f;
   const float a[] = {-1, 1 + e}, b[] = {1, 1 - e};
   for (const std::string& target : SupportedSimdTargets()) {
@@ -42,8 +42,7 @@ TEST(SimdTest, TheBitsAreThoseOfTheMultiplyAdd) {
     g.b = {b, 1};
     g.c = &c, g.ldc = 1;
     Gemm(g);
-    EXPECT_EQ(SimdBits() == "fma", c == -e * e) << target;
-    EXPECT_TRUE(SimdBits() == "fma" || SimdBits() == "no-fma") << SimdBits();
+    EXPECT_EQ(c, -e * e) << target;
   }
   RestrictSimdTarget("");
 }

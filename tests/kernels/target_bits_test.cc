@@ -12,8 +12,8 @@
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/kernels/rows.h"
 #include "crosstalk/runtime/text.h"
-#include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
+#include "tests/support/simd_targets.h"
 
 namespace crosstalk::kernels {
 namespace target_bits_test {
@@ -44,10 +44,7 @@ class Results {
 template <typename T>
 void ForSizes(std::vector<T> (*compute)(int64_t rows, int64_t n)) {
   for (const int64_t n : Lengths()) {
-    for (const char* bits : {"fma", "no-fma"}) {
-      ExpectSameBitsOnTargetsOf(
-          bits, [&] { return compute(3, n); }, StrCat(n, " columns"));
-    }
+    ExpectSameBitsOnEveryTarget([&] { return compute(3, n); }, StrCat(n, " columns"));
   }
   for (const auto& [rows, n] : {std::pair(300, 1001), {3, 100'003}}) {
     SCOPED_TRACE(StrCat(rows, " rows of ", n));

@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
@@ -111,7 +110,7 @@ TEST_F(MpiTest, PublishedBitsDoNotDependOnTheNumberOfRanks) {
     CommandOptions pairs = WithMpirun();  // bfloat16 in tiles has other bits
     pairs.environment.push_back("CROSSTALK_BFLOAT16=widened");
     ExpectExit(RunCommand(OnRanks(ranks, words), pairs), 0, {StrCat(ranks, " ranks of ", threads, " thread")});
-    EXPECT_EQ(ModelOf(folder), row.sum(kernels::SimdBits()));
+    EXPECT_EQ(ModelOf(folder), row.sum);
   }
   EXPECT_GE(turn, 16);
 }

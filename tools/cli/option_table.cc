@@ -36,9 +36,8 @@ const FieldTable<CommonSettings>& CommonFields() {
           "quota of its control group. Never changes a bit.",
           {.range = {1, 4096}}),
       MakeOption("--simd", &S::simd, "NAME",
-                 "Instruction set to compute with: AVX3 (AVX-512), AVX2 or SSE4, in any case; the CPU's best by "
-                 "default. AVX2 and AVX3 fuse multiply-adds and give the same bits; SSE4 gives those of a machine that "
-                 "rounds twice."),
+                 "Instruction set to compute with: AVX3 (AVX-512) or AVX2, in any case, or NEON on ARM; the CPU's best "
+                 "by default. Never changes a bit."),
       MakeOption("--config", &S::config, "FILE",
                  "JSON object of options by name (d_model for --d-model); its paths are relative to its folder; the "
                  "command line overrides it.",

@@ -90,10 +90,7 @@ std::string Easy(const TableResult& result) {
   return StrCat(
       "One command computes the table, on any number of machines, and what is interrupted goes on to the same "
       "bits. ",
-      result.MostSeeds() == 0 ? "Nothing has been computed yet."
-      : result.simd_bits.size() > 1
-          ? "These runs were computed with several kinds of rounding, so that they are not all comparable to the bit."
-          : "All runs have the same bits on every processor of their kind.",
+      result.MostSeeds() == 0 ? "Nothing has been computed yet." : "All runs have the same bits on every processor.",
       "\n");
 }
 

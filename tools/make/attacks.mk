@@ -53,8 +53,8 @@ fuzz-programs: $(FUZZ_CHOSEN:%=$(BUILD)/fuzz/%)
 # A build with g++ does not show what clang++ refuses. One instruction set tells; nothing is written.
 .PHONY: fuzz-check
 fuzz-check: $(COMMAND)  ## whether clang++ takes the sources that make fuzz compiles
-	@{ find $(BUILD)/units -name unit.cc -not -path '$(BUILD)/units/tests/*'; echo '$(SIMD_SOURCES) $(filter-out tests/fuzz/driver.cc,$(wildcard tests/fuzz/*.cc))'; } \
-	  | xargs -n 1 -P $(JOBS) $(FUZZ_CXX) -fsyntax-only -std=c++20 -fopenmp -I$(BUILD)/include -I. -DHWY_COMPILE_ONLY_STATIC
+	@echo $(patsubst %,$(BUILD)/units/%unit.cc,$(call rooms,$(filter-out $(SIMD_SOURCES),$(LIBRARY_SOURCES) $(TOOL_SOURCES)))) \
+	  $(SIMD_SOURCES) $(filter-out tests/fuzz/driver.cc,$(wildcard tests/fuzz/*.cc)) | xargs -n 1 -P $(JOBS) $(FUZZ_CXX) -fsyntax-only -std=c++20 -fopenmp -I$(BUILD)/include -I. $(LEAST_SIMD) -DHWY_COMPILE_ONLY_STATIC
 	@echo "clang: it takes the sources"
 
 # Kernels see numbers, not files: plain, for clang takes minutes to instrument one. (.ci/run tests them sanitized.)

@@ -29,7 +29,7 @@ constexpr char kRun[] = "run", kMeasure[] = "measure", kStep[] = "step", kEvalua
 
 // Values that must be equal on all ranks, by their names in errors.
 Json SameEverywhere(const TrainingConfig& config, const std::string& fingerprint) {
-  Json json = Json::MakeObject({{"version of crosstalk", Version()}, {"SIMD bits", kernels::SimdBits()}});
+  Json json = Json::MakeObject({{"version of crosstalk", Version()}});
   if (config.optimization.precision == Precision::kBFloat16) json.Set("bfloat16 unit", kernels::BFloat16UnitName());
   return json.Set("fingerprint of the data", fingerprint);
 }

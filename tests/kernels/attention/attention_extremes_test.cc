@@ -153,7 +153,7 @@ TEST_P(AttentionMagnitudesTest, HaveTheSameBitsOnEveryTarget) {
       for (float& q : p.in.Q) q *= magnitude;
       for (size_t i = 0; i < p.in.K.size(); ++i) p.in.K[i] *= 1 + static_cast<float>(i) / 1000;
       const AttentionResults<float> expected = FusedAttention(p);
-      for (const std::string& target : FusingSimdTargets()) {
+      for (const std::string& target : SupportedSimdTargets()) {
         RestrictSimdTarget(target);
         ExpectSameBits(FusedAttention(p), expected, StrCat(target, ", logits of ", magnitude, ", ", GetParam().name));
       }

@@ -11,8 +11,8 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/runtime/check.h"
-#include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
+#include "tests/support/simd_targets.h"
 
 namespace crosstalk::kernels {
 
@@ -118,17 +118,16 @@ void ForProblems(const std::vector<Product>& shapes, const F& f) {
   }
 }
 
-// f() on every SIMD target, and in bfloat16 with every unit of pairs; called with what bits the results share.
+// f() on every SIMD target, and in bfloat16 with every unit of pairs.
 template <typename F>
 void OnEveryTarget(Precision precision, const F& f) {
   for (const std::string& target : SupportedSimdTargets()) {
     RestrictSimdTarget(target);
-    const std::string bits = SimdBits() == "fma" ? "fma" : target;
     const bool rounds = precision == Precision::kBFloat16;
     for (const std::string& unit : rounds ? SupportedBFloat16Units() : std::vector<std::string>{""}) {
       RestrictBFloat16Unit(unit);
       SCOPED_TRACE(target + " " + unit);
-      f(bits);
+      f();
     }
     RestrictBFloat16Unit("");
   }

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
@@ -32,7 +31,6 @@ constexpr EarlierRun kRuns[] = {
 TEST(EarlierRunsTest, AreMeasuredAndGoneOnWithToTheSameBits) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
   if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
-  if (kernels::SimdBits() != "fma") GTEST_SKIP() << "this CPU does not fuse multiply-adds";
   for (const EarlierRun& earlier : kRuns) {
     SCOPED_TRACE(earlier.model);
     const TempDir dir;

@@ -70,7 +70,6 @@ FieldTable<PretrainingRecord> PretrainingRecord::Fields() {
           {"model_sha256", &P::model_sha256, {.may_be_missing = true}},
           {"data", &P::data, {.affects_result = kNo}},
           {"data_fingerprint", &P::data_fingerprint, {.help = "fingerprint of the data"}},
-          {"simd_bits", &P::simd_bits, {.help = "rounding"}},
           {"versions", &P::versions, {.affects_result = kNo}},
           {"processors", &P::processors, {.affects_result = kNo}},
           {"curve_steps", &P::curve_steps, {.range = kMeasure}},
@@ -86,7 +85,6 @@ void PretrainingRecord::Validate() {
   CheckDigest(model_sha256);
   CheckLine("data", data);
   CheckLine("data_fingerprint", data_fingerprint);
-  CheckLine("simd_bits", simd_bits);
   for (const std::string& one : versions) CheckLine("versions", one);
   for (const std::string& one : processors) CheckLine("processors", one);
   config = TrainingConfigFromJson(ToJson(config), "configuration");
@@ -148,7 +146,6 @@ PretrainingRecord ReadPretraining(const std::string& run_folder) {
   const JsonReader reader(run, folder.RunFile());
   record.data = WithNameOf(config.data.validation, WithNameOf(config.data.text, reader.String("data")));
   record.data_fingerprint = reader.String("data_fingerprint");
-  record.simd_bits = reader.String("simd_bits");
   record.parameters = reader.Int("parameters");
   record.model_sha256 = Sha256OfFile(folder.ModelFile());
   for (const Json& session : reader.Array("sessions")) {

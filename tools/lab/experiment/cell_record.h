@@ -21,13 +21,13 @@ struct PretrainingRecord {
   int64_t parameters = 0;                   // of the model
   std::optional<std::string> model_sha256;  // of model.safetensors; none in a result that does not say
   std::string data, data_fingerprint;       // the text in words, by the names of its files; what tells it from another
-  std::string simd_bits;
   std::set<std::string> versions, processors;  // of its sessions
   std::vector<double> curve_steps, curve;      // held-out ln(PPL)
   TrainingConfig config;                       // without its paths
   std::optional<double> joules;                // of its processors; none where they did not tell
 
   static FieldTable<PretrainingRecord> Fields();
+  static constexpr UnknownKeys kUnknownKeys = UnknownKeys::kPassedOver;
   void Validate();
 };
 

@@ -227,7 +227,6 @@ class Collector {
       return false;
     }
     result_.data.insert(record.data);
-    result_.simd_bits.insert(record.simd_bits);
     result_.versions.insert(record.versions.begin(), record.versions.end());
     result_.processors.insert(record.processors.begin(), record.processors.end());
     return true;

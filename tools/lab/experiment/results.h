@@ -91,7 +91,7 @@ struct TableResult {
   std::vector<ClaimResult> claims;
   std::vector<MissingCell> missing;
   // What the runs that count saw and what computed them, each value once, in order.
-  std::set<std::string> data, versions, simd_bits, processors;
+  std::set<std::string> data, versions, processors;
 
   bool IsMeasured(const TableMeasure& measure) const;
   Scatter ScatterOf(const TableMeasure& measure, const std::string& group) const;  // over its rows of the group

@@ -229,7 +229,7 @@ std::vector<std::string> RunNotes(const TableResult& result) {
   }
   const std::optional<int64_t> steps = result.Steps(), length = result.Length();
   notes.push_back(StrCat(steps ? StepsText(*steps) + " of pretraining; data: " : "Data: ", Listed(result.data), "."));
-  notes.push_back(StrCat("crosstalk ", Listed(result.versions), "; bits: ", Listed(result.simd_bits), "."));
+  notes.push_back(StrCat("crosstalk ", Listed(result.versions), "."));
   notes.push_back(
       StrCat("Step times are medians, measured on ", Listed(result.processors),
              result.processors.size() > 1 ? ": on several kinds of machine, so that their ratios say little." : "."));
@@ -317,7 +317,6 @@ Json ToJson(const TableResult& result) {
                                 {"length", ToJson(result.Length())},
                                 {"data", ToJson(result.data)},
                                 {"versions", ToJson(result.versions)},
-                                {"simd_bits", ToJson(result.simd_bits)},
                                 {"processors", ToJson(result.processors)},
                                 {"rows", JsonOf(ColumnsForPrograms(result), result.rows)},
                                 {"claims", claims},
