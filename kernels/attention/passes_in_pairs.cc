@@ -7,12 +7,7 @@
 #include "crosstalk/kernels/attention/backward_tasks-inl.h"
 #include "crosstalk/kernels/attention/forward-inl.h"
 
-CROSSTALK_BEGIN_TARGET
-
-using Widened = PairTerms<BFloat16Unit::kWidened>;
-using DotProducts = PairTerms<kDotProductHere>;
-
-CROSSTALK_END_TARGET
-
-CROSSTALK_TARGETS(PassesInWidenedPairs, AttentionPasses{ForwardIn<Widened>, BackwardIn<Widened>})
-CROSSTALK_TARGETS(PassesInDotProducts, AttentionPasses{ForwardIn<DotProducts>, BackwardIn<DotProducts>})
+CROSSTALK_TARGETS(PassesInWidenedPairs, AttentionPasses{ForwardIn<PairTerms<BFloat16Unit::kWidened>>,
+                                                        BackwardIn<PairTerms<BFloat16Unit::kWidened>>})
+CROSSTALK_TARGETS(PassesInDotProducts,
+                  AttentionPasses{ForwardIn<PairTerms<kDotProductHere>>, BackwardIn<PairTerms<kDotProductHere>>})
