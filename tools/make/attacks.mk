@@ -50,11 +50,13 @@ fuzz:  ## look for inputs that break it: TARGET=json SECONDS=60; by default each
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ_CHOSEN:%=$(BUILD)/fuzz/%)
 
-# A build with g++ does not show what clang++ refuses. One instruction set tells; nothing is written.
+# A build with g++ does not show what clang++ refuses or warns of. One instruction set tells; nothing is written.
 .PHONY: fuzz-check
 fuzz-check: $(COMMAND)  ## whether clang++ takes the sources that make fuzz compiles
 	@echo $(patsubst %,$(BUILD)/units/%unit.cc,$(call rooms,$(filter-out $(SIMD_SOURCES),$(LIBRARY_SOURCES) $(TOOL_SOURCES)))) \
-	  $(SIMD_SOURCES) $(filter-out tests/fuzz/driver.cc,$(wildcard tests/fuzz/*.cc)) | xargs -n 1 -P $(JOBS) $(FUZZ_CXX) -fsyntax-only -std=c++20 -fopenmp -I$(BUILD)/include -I. $(LEAST_SIMD) -DHWY_COMPILE_ONLY_STATIC
+	  $(SIMD_SOURCES) $(filter-out tests/fuzz/driver.cc,$(wildcard tests/fuzz/*.cc)) | \
+	  xargs -n 1 -P $(JOBS) $(FUZZ_CXX) -fsyntax-only -Werror $(filter-out --param%,$(REQUIRED_CXXFLAGS)) \
+	  $(REQUIRED_CPPFLAGS:-M%=) -DHWY_COMPILE_ONLY_STATIC
 	@echo "clang: it takes the sources"
 
 # Kernels see numbers, not files: plain, for clang takes minutes to instrument one. (.ci/run tests them sanitized.)
