@@ -28,10 +28,11 @@
 #endif
 
 #ifndef CROSSTALK_BEGIN_TARGET
+// The pragmas of Highway come last: g++ 14 drops what follows them in a macro.
 #define CROSSTALK_BEGIN_TARGET \
-  HWY_BEFORE_NAMESPACE(); \
   namespace crosstalk::kernels::HWY_NAMESPACE { \
-  namespace hn = hwy::HWY_NAMESPACE;
+  namespace hn = hwy::HWY_NAMESPACE; \
+  HWY_BEFORE_NAMESPACE();
 #define CROSSTALK_END_TARGET \
   } \
   HWY_AFTER_NAMESPACE();

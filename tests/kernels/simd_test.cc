@@ -6,6 +6,7 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/peak.h"
 #include "gtest/gtest.h"
+#include "hwy/detect_targets.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk::kernels {
@@ -27,6 +28,15 @@ TEST(SimdTest, EachSupportedTargetCanBeChosenInAnyCase) {
   }
   RestrictSimdTarget("");
   EXPECT_EQ(SimdTargetName(), targets.front());
+}
+
+// Each is chosen in the Makefile, whatever Highway has.
+TEST(SimdTest, KernelsAreCompiledForTheChosenTargets) {
+#if defined(__x86_64__)
+  EXPECT_EQ(HWY_TARGETS, HWY_AVX2 | HWY_AVX3);
+#else
+  EXPECT_EQ(HWY_TARGETS, HWY_STATIC_TARGET);
+#endif
 }
 
 // -1·1 + (1 + e)·(1 - e) is -e² after one rounding of the second product's sum, and 0 after two.
