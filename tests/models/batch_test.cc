@@ -1,10 +1,5 @@
 #include "crosstalk/models/batch.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <stdexcept>
-
 #include "crosstalk/models/metrics.h"
 #include "tests/support/messages.h"
 

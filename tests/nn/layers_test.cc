@@ -1,21 +1,13 @@
 // The small layers: dense, embedding, norms, dropout, feed-forward, classifier, beside their equations by ops.
 #include "crosstalk/nn/layers.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <vector>
-
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/close.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace layers_test {
+namespace crosstalk::layers_test {
 
 using Values = std::vector<double>;
 
@@ -188,5 +180,4 @@ TEST(LayersTest, RefuseWhatDoesNotFit) {
         {"bias"}}});
 }
 
-}  // namespace layers_test
-}  // namespace crosstalk
+}  // namespace crosstalk::layers_test

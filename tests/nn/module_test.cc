@@ -1,24 +1,16 @@
 #include "crosstalk/nn/module.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/optim/adam.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace module_test {
+namespace crosstalk::module_test {
 
 // Two dense layers and a tensor of rank 3, seen as a matrix.
 class Pair : public Module {
@@ -308,5 +300,4 @@ TEST(StoredParametersTest, WhatIsLeftAndMayNotBeIsNamed) {
   EXPECT_TRUE(testing::Contains(testing::MessageOf([&] { strict.CheckAllTaken(); }, ErrorKind::kData), "'head.W'"));
 }
 
-}  // namespace module_test
-}  // namespace crosstalk
+}  // namespace crosstalk::module_test

@@ -1,19 +1,11 @@
 // Modules whose weights lie in memory as bfloat16.
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/layers.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/attention_cases.h"
 
-namespace crosstalk {
-namespace rounded_weights_test {
+namespace crosstalk::rounded_weights_test {
 
 Tensor Values(const Shape& shape, uint32_t stream) {
   const Tensor values = Tensor::Empty(shape, DType::kFloat32);
@@ -113,5 +105,4 @@ TEST(RoundedWeightsTest, DoubleStaysDouble) {
   EXPECT_EQ(linear.Parameters()[0].value.dtype(), DType::kFloat64);
 }
 
-}  // namespace rounded_weights_test
-}  // namespace crosstalk
+}  // namespace crosstalk::rounded_weights_test

@@ -1,24 +1,15 @@
 // What a TransformerConfig can say beside T5's form: post-norm, layer norm, biases, GELU, shared blocks, no positions,
 // no final norm, decoder-only. Values against ops, gradients against differences, decoding against the whole
 // pass.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/transformer.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/close.h"
 
-namespace crosstalk {
-namespace transformer_config_test {
+namespace crosstalk::transformer_config_test {
 
 using Vector = std::vector<double>;
 
@@ -291,5 +282,4 @@ TEST(TransformerConfigTest, RefusesAMemoryThatNothingAttendsTo) {
   EXPECT_THROW(stack.StartDecoding(memory), Error);
 }
 
-}  // namespace transformer_config_test
-}  // namespace crosstalk
+}  // namespace crosstalk::transformer_config_test

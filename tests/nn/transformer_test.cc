@@ -1,22 +1,12 @@
 #include "crosstalk/nn/transformer.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace transformer_test {
+namespace crosstalk::transformer_test {
 
 TransformerConfig Config(Causality causality) {
   TransformerConfig config;
@@ -238,5 +228,4 @@ TEST(TransformerStackTest, TheFusedAttentionHoldsNothingOfTheSizeOfTheDenseBias)
   EXPECT_LT(peak_bytes(AttentionImplementation::kFused), dense_bytes / 4);
 }
 
-}  // namespace transformer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::transformer_test

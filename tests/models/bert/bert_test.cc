@@ -2,9 +2,6 @@
 // outputs, heads have their names, shared parameters are one, bad inputs are named.
 #include "crosstalk/models/bert/bert.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
 #include <tuple>
 
 #include "crosstalk/autograd/tape.h"

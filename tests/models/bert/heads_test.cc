@@ -1,5 +1,4 @@
 // The losses of tasks: those of the published outputs, with gradients, and what must not count does not.
-#include <gtest/gtest.h>
 
 #include "crosstalk/models/bert/bert.h"
 #include "tests/support/gradient_differences.h"

@@ -1,7 +1,5 @@
 #include "crosstalk/models/decoding/sampling.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <map>

@@ -1,13 +1,6 @@
 // Search beside whole forward passes and plain definitions, and what an answer may not depend on.
 #include "crosstalk/models/decoding/search.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <initializer_list>
-#include <sstream>
-
 #include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/runtime/op_context.h"

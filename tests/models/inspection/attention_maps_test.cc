@@ -1,12 +1,6 @@
 #include "crosstalk/models/inspection/attention_maps.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
 #include <tuple>
-#include <utility>
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/inputs.h"

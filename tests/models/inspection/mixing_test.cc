@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/projections.h"

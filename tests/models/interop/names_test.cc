@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-#include <utility>
-
 #include "crosstalk/models/bert/bert.h"
 
 namespace crosstalk::names_test {

@@ -1,14 +1,11 @@
 // A language model as a writer.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/tiny_models.h"
 

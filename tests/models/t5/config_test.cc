@@ -1,7 +1,5 @@
 #include "crosstalk/models/training/config.h"
 
-#include <gtest/gtest.h>
-
 #include "crosstalk/models/registry.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"

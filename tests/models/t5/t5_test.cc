@@ -1,7 +1,5 @@
 #include "crosstalk/models/t5/t5.h"
 
-#include <optional>
-
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"

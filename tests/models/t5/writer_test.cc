@@ -1,7 +1,4 @@
 // A T5 as a writer: it puts its targets into blanks.
-#include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/text/character_tokenizer.h"

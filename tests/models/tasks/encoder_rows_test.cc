@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <memory>
-
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk::encoder_rows_test {

@@ -1,8 +1,4 @@
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <map>
-#include <set>
 
 #include "crosstalk/models/tasks/text_to_text.h"
 #include "tests/support/task_cases.h"

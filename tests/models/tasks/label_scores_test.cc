@@ -1,8 +1,6 @@
 // Scores of GLUE, SuperGLUE and RACE, and their averages.
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/scores.h"

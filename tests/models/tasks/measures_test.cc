@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 namespace crosstalk::measures_test {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
 #include "crosstalk/models/tasks/task.h"
 
 namespace crosstalk {

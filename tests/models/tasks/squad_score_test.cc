@@ -1,6 +1,4 @@
-#include <gtest/gtest.h>
 
-#include <cmath>
 
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/training/objectives/task_head.h"

@@ -1,7 +1,4 @@
 // SQuAD's questions: from their files, and for an encoder from answers to labels of windows and back to text.
-#include <gtest/gtest.h>
-
-#include <memory>
 
 #include "crosstalk/models/tasks/benchmarks.h"
 #include "crosstalk/models/tasks/encoder_rows.h"

@@ -1,7 +1,4 @@
-#include <gtest/gtest.h>
 
-#include <map>
-#include <sstream>
 #include <tuple>
 
 #include "crosstalk/models/tasks/benchmarks.h"

@@ -1,7 +1,5 @@
 #include "crosstalk/models/tasks/task_set.h"
 
-#include <map>
-
 #include "crosstalk/models/tasks/measures.h"
 #include "tests/support/task_cases.h"
 

@@ -3,10 +3,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <iterator>
-#include <set>
-#include <sstream>
-
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"

@@ -1,7 +1,5 @@
 #include "crosstalk/models/text/encoding.h"
 
-#include <gtest/gtest.h>
-
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "tests/support/messages.h"

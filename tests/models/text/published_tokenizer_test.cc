@@ -1,8 +1,5 @@
 #include "crosstalk/models/text/published_tokenizer.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdio>
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"

@@ -1,9 +1,5 @@
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 
-#include <limits>
-#include <set>
-#include <utility>
-
 #include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"

@@ -1,9 +1,5 @@
 #include "crosstalk/models/text/sentences.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/runtime/random.h"

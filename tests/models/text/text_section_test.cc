@@ -2,7 +2,6 @@
 // from a file that is no longer the one that was checked.
 #include "crosstalk/models/text/text_section.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include "crosstalk/models/text/corpus.h"

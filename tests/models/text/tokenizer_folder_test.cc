@@ -1,8 +1,4 @@
 // What the files of one folder say of its tokenizer: each row a folder, a text and its ids, or what is refused.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
 
 #include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_model.h"

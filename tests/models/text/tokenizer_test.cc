@@ -1,9 +1,5 @@
 #include "crosstalk/models/text/tokenizer.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"

@@ -1,7 +1,5 @@
 #include "crosstalk/models/text/wordpiece_tokenizer.h"
 
-#include <gtest/gtest.h>
-
 #include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"
 

@@ -1,21 +1,17 @@
 #include "crosstalk/models/training/checkpoint.h"
 
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <thread>
 
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace checkpoint_test {
+namespace crosstalk::checkpoint_test {
 
 using testing::MessageOf;
 
@@ -353,5 +349,4 @@ TEST(CheckpointTest, KilledAtAnyMomentItLeavesOneThatResumes) {
   EXPECT_GT(resumed, 0);
 }
 
-}  // namespace checkpoint_test
-}  // namespace crosstalk
+}  // namespace crosstalk::checkpoint_test

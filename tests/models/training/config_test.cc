@@ -1,17 +1,10 @@
 #include "crosstalk/models/training/config.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
-#include <vector>
-
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace config_test {
+namespace crosstalk::config_test {
 
 TrainingConfig Resolved(const TrainingConfig& config = {}) { return *ResolvedConfig(config); }
 
@@ -295,5 +288,4 @@ TEST(TrainingConfigTest, BiasCorrectionReachesTheOptimizer) {
   }
 }
 
-}  // namespace config_test
-}  // namespace crosstalk
+}  // namespace crosstalk::config_test

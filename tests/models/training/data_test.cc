@@ -1,23 +1,11 @@
 // The text side of a run: what tells one text from another, what a dry run finds out, and how opening ends early.
 #include "crosstalk/models/training/data.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "crosstalk/models/text/character_tokenizer.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace data_test {
+namespace crosstalk::data_test {
 
 void Write(const std::string& path, const std::string& contents) { std::ofstream(path, std::ios::binary) << contents; }
 
@@ -174,5 +162,4 @@ TEST(TrainingDataTest, ATokenizerThatWouldNotComeBackIsRefused) {
   }
 }
 
-}  // namespace data_test
-}  // namespace crosstalk
+}  // namespace crosstalk::data_test

@@ -1,14 +1,9 @@
 #include "crosstalk/models/training/evaluation.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace evaluation_test {
+namespace crosstalk::evaluation_test {
 
 std::vector<std::string> Keys(const Json& json) {
   std::vector<std::string> keys;
@@ -64,5 +59,4 @@ TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
   }
 }
 
-}  // namespace evaluation_test
-}  // namespace crosstalk
+}  // namespace crosstalk::evaluation_test

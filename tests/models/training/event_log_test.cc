@@ -3,23 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "crosstalk/models/training/run.h"
 #include "tests/support/png_reader.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/tiny_run.h"
 
-namespace crosstalk {
-namespace event_log_test {
+namespace crosstalk::event_log_test {
 
 // Castagnoli's CRC, a bit at a time.
 uint32_t Crc32c(std::string_view bytes) {
@@ -270,5 +260,4 @@ TEST(EventLogTest, ARunWritesItsMetricsAndPicturesOnce) {
   EXPECT_EQ(pictures["P_w/decoder.block_0.cross_attention"], 2);  // at steps 2 and 4
 }
 
-}  // namespace event_log_test
-}  // namespace crosstalk
+}  // namespace crosstalk::event_log_test

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -11,9 +10,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <set>
 
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/file_calls.h"
@@ -98,8 +94,7 @@ ssize_t write(int descriptor, const void* bytes, size_t size) {
 
 }  // extern "C"
 
-namespace crosstalk {
-namespace file_faults_test {
+namespace crosstalk::file_faults_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -232,5 +227,4 @@ TEST(FileFaultsTest, NoFileIsOpenedInPlaceOfAClosedStandardDescriptor) {
   EXPECT_EQ(status, 0);
 }
 
-}  // namespace file_faults_test
-}  // namespace crosstalk
+}  // namespace crosstalk::file_faults_test

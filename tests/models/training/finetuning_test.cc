@@ -1,14 +1,6 @@
 // A run on tasks that begins with another's weights.
 #include "crosstalk/models/training/finetuning.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <map>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
@@ -16,15 +8,13 @@
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace finetuning_test {
+namespace crosstalk::finetuning_test {
 
 using testing::Contains;
 TrainingSummary Train(const TrainingConfig& config, const std::string& folder,
@@ -288,5 +278,4 @@ TEST(FrozenTest, NamesAreChecked) {
             "frozen: \"*coder*,embedding\" names all parameters, which leaves nothing to train");
 }
 
-}  // namespace finetuning_test
-}  // namespace crosstalk
+}  // namespace crosstalk::finetuning_test

@@ -1,10 +1,5 @@
 #include "crosstalk/models/training/loop.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/nn/optim/adam.h"
@@ -13,8 +8,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace loop_test {
+namespace crosstalk::loop_test {
 
 constexpr int64_t kVocabulary = 40;
 
@@ -204,5 +198,4 @@ TEST(StateDictTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   }
 }
 
-}  // namespace loop_test
-}  // namespace crosstalk
+}  // namespace crosstalk::loop_test

@@ -1,15 +1,11 @@
 #include "crosstalk/models/training/run_folder.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <memory>
-#include <optional>
-#include <string>
 #include <thread>
 
 #include "crosstalk/models/training/checkpoint.h"
@@ -18,8 +14,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
-namespace crosstalk {
-namespace run_folder_test {
+namespace crosstalk::run_folder_test {
 
 TEST(RunLockTest, OnlyOneHolds) {
   const TempDir dir;
@@ -245,5 +240,4 @@ TEST(MetricsLogTest, ALineThatIsNotJsonIsNamedByItsNumber) {
   testing::ExpectError([&] { ReadMetrics(path); }, ErrorKind::kData, {"line 2"});
 }
 
-}  // namespace run_folder_test
-}  // namespace crosstalk
+}  // namespace crosstalk::run_folder_test

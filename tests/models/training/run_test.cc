@@ -1,11 +1,5 @@
 #include "crosstalk/models/training/run.h"
 
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <memory>
-#include <string>
-
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/runtime/op_context.h"
@@ -13,8 +7,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace run_test {
+namespace crosstalk::run_test {
 
 TEST(TrainingRunTest, NoCheckpointIsMadeOfParametersThatAreNotFinite) {
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -64,5 +57,4 @@ TEST(ModelPrecisionTest, ALossInBfloat16IsThatOfARun) {
   }
 }
 
-}  // namespace run_test
-}  // namespace crosstalk
+}  // namespace crosstalk::run_test

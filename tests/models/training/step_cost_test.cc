@@ -1,16 +1,13 @@
 // What a step is said to cost, against the paper's numbers and against a step that is made.
 #include "crosstalk/models/training/step_cost.h"
 
-#include <gtest/gtest.h>
-
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace step_cost_test {
+namespace crosstalk::step_cost_test {
 
 // T5 base on the paper's examples: 512 inputs, 114 targets.
 TrainingConfig Base() {
@@ -206,5 +203,4 @@ TEST(StepCostTest, MultiplicationsThatDoNotFitAreAUsageError) {
             "the sizes are too large: their multiplications do not fit in 63 bits");
 }
 
-}  // namespace step_cost_test
-}  // namespace crosstalk
+}  // namespace crosstalk::step_cost_test

@@ -2,18 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/tiny_run.h"
 
-namespace crosstalk {
-namespace task_results_test {
+namespace crosstalk::task_results_test {
 
 TrainingConfig Config(const std::string& attention, uint64_t seed = 3) {
   TrainingConfig config = *TinyConfig();
@@ -125,5 +120,4 @@ TEST(RunMixingTest, AModelWithoutHeadProjectionsHasNone) {
   EXPECT_TRUE(Mixing(dir / "run").current.layers.empty());
 }
 
-}  // namespace task_results_test
-}  // namespace crosstalk
+}  // namespace crosstalk::task_results_test

@@ -1,15 +1,6 @@
 // A run that begins with another's weights.
 #include "crosstalk/models/training/trained.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/run.h"
@@ -19,8 +10,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace trained_test {
+namespace crosstalk::trained_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -239,5 +229,4 @@ TEST_F(OriginTest, AnOriginMayBeTrainingMeanwhile) {
   Train(*TinyConfig(), dir_ / "busy", {}, observer);
 }
 
-}  // namespace trained_test
-}  // namespace crosstalk
+}  // namespace crosstalk::trained_test

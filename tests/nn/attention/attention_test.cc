@@ -1,22 +1,12 @@
 #include "crosstalk/nn/attention/attention.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace attention_test {
+namespace crosstalk::attention_test {
 
 constexpr HeadMixing kStatic = {.P_l = true, .P_w = true};
 constexpr HeadMixing kAll = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
@@ -264,5 +254,4 @@ TEST(AttentionTest, ErrorsNameTheDimension) {
       [](const Call& call) { call.of->Forward(call.X, call.M, call.options, {}); });
 }
 
-}  // namespace attention_test
-}  // namespace crosstalk
+}  // namespace crosstalk::attention_test

@@ -3,15 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/check.h"
 
-namespace crosstalk {
-namespace bias_test {
+namespace crosstalk::bias_test {
 
 int64_t RelativeBucket(int64_t relative_position, RelativeDirection direction, int64_t buckets = 32) {
   return RelativeBuckets({.buckets = buckets}, direction).Of(relative_position);
@@ -116,5 +112,4 @@ TEST(DenseBiasTest, RefusesDistancesOfAnotherSize) {
   EXPECT_THROW(DenseBias(outside, 2, 3), Error);
 }
 
-}  // namespace bias_test
-}  // namespace crosstalk
+}  // namespace crosstalk::bias_test

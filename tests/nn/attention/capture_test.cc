@@ -1,15 +1,10 @@
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <optional>
-#include <vector>
 
 #include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tests/support/attention_cases.h"
 
-namespace crosstalk {
-namespace capture_test {
+namespace crosstalk::capture_test {
 
 // [b, h, n, m] → the references' [b, n, m, h].
 Array<double> InPaperOrder(const Tensor& tensor) {
@@ -112,5 +107,4 @@ TEST(AttentionCaptureTest, NamesTheModuleAndThePlaceThatAppliesIt) {
   EXPECT_EQ(all[1].module, "shared");
 }
 
-}  // namespace capture_test
-}  // namespace crosstalk
+}  // namespace crosstalk::capture_test

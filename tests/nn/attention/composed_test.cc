@@ -2,19 +2,12 @@
 // is a row of the projection for one more channel of X or M that is always 1.
 #include "crosstalk/nn/attention/composed.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <optional>
-#include <vector>
-
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/family_cases.h"
 
-namespace crosstalk {
-namespace composed_test {
+namespace crosstalk::composed_test {
 
 // Which implementation computes a layer is decided before there is a call, by what its calls will have.
 TEST(AttentionShapeTest, AConfigurationHasTheMixingsAndConvolutionsOfItsCalls) {
@@ -202,5 +195,4 @@ void CompareWithReference(DType dtype, double tolerance) {
 TEST(AttentionComposedTest, EqualsThePlainLoopsInDouble) { CompareWithReference(DType::kFloat64, 1e-12); }
 TEST(AttentionComposedTest, EqualsThePlainLoopsInFloat) { CompareWithReference(DType::kFloat32, 1e-5); }
 
-}  // namespace composed_test
-}  // namespace crosstalk
+}  // namespace crosstalk::composed_test

@@ -1,15 +1,8 @@
 #include "crosstalk/nn/attention/config.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace config_test {
+namespace crosstalk::config_test {
 
 struct Row {
   AttentionOptions options;
@@ -180,5 +173,4 @@ TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
                        {"none of composed, fused"});
 }
 
-}  // namespace config_test
-}  // namespace crosstalk
+}  // namespace crosstalk::config_test

@@ -1,14 +1,10 @@
 // Decoding one position at a time against the full forward pass.
-#include <gtest/gtest.h>
-
-#include <vector>
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "tests/support/attention_cases.h"
 
-namespace crosstalk {
-namespace decode_test {
+namespace crosstalk::decode_test {
 
 AttentionCallOptions WithWeights() { return {.outputs = AttentionOutputs::kWithWeights}; }
 
@@ -148,5 +144,4 @@ TEST(AttentionDecodeTest, MisuseIsRefused) {
   EXPECT_THROW(layer.Step(other, cache, {}), Error);  // another batch size
 }
 
-}  // namespace decode_test
-}  // namespace crosstalk
+}  // namespace crosstalk::decode_test

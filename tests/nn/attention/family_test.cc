@@ -1,13 +1,7 @@
 // The descendants of talking-heads against tensors that their authors' published code computed in double: values and
 // gradients, composed in double, composed and fused in float. The files' names are those of docs/family.md.
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/ops.h"
@@ -15,15 +9,13 @@
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/attention/projections.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/family_cases.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace family_test {
+namespace crosstalk::family_test {
 
 struct FamilyCase {
   std::string file;
@@ -315,5 +307,4 @@ TEST(FamilyConfigTest, ErrorsNameTheField) {
       });
 }
 
-}  // namespace family_test
-}  // namespace crosstalk
+}  // namespace crosstalk::family_test

@@ -1,18 +1,10 @@
 // How far the fused attention is from double, beside the composed one in float: with logits of any size, near or far
 // from each other, the same rounding decides both. docs/numerics.md states the bound.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "crosstalk/kernels/simd.h"
 #include "tests/support/attention_cases.h"
 
-namespace crosstalk {
-namespace fused_precision_test {
+namespace crosstalk::fused_precision_test {
 
 // The largest |actual - expected|, as a part of the largest |expected| where that is not 0; NaN if there is one.
 double ErrorOf(const Array<double>& actual, const Array<double>& expected) {
@@ -149,5 +141,4 @@ TEST(AttentionFusedPrecisionTest, KeysFarFromZeroCostAFewTimesTheComposedPathsEr
   }
 }
 
-}  // namespace fused_precision_test
-}  // namespace crosstalk
+}  // namespace crosstalk::fused_precision_test

@@ -1,17 +1,11 @@
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/attention_cases.h"
 
-namespace crosstalk {
-namespace fused_test {
+namespace crosstalk::fused_test {
 
 // All that have a kernel.
 std::vector<AttentionCase> FusedCases() {
@@ -164,5 +158,4 @@ TEST(ManyHeadsTest, FusedEqualsComposed) {
   }
 }
 
-}  // namespace fused_test
-}  // namespace crosstalk
+}  // namespace crosstalk::fused_test

@@ -2,21 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstdint>
-#include <limits>
-#include <stdexcept>
 #include <thread>
-#include <vector>
 
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 
-namespace crosstalk {
-namespace optimizer_test {
+namespace crosstalk::optimizer_test {
 
 struct Rates {
   const char* name;
@@ -210,5 +203,4 @@ TEST(ForEachParameterTest, AnErrorIsTheCallers) {
                std::runtime_error);
 }
 
-}  // namespace optimizer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::optimizer_test

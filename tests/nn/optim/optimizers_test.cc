@@ -1,21 +1,14 @@
 // What AdamW, LAMB and Adafactor share and where they differ, beside their equations (published_equations_test.cc).
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adam.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
-#include "gtest/gtest.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace optimizers_test {
+namespace crosstalk::optimizers_test {
 
 using Parameters = std::vector<NamedParameter>;
 
@@ -249,5 +242,4 @@ TEST(AdafactorTest, FactorsMatricesOfAtLeast128) {
   }
 }
 
-}  // namespace optimizers_test
-}  // namespace crosstalk
+}  // namespace crosstalk::optimizers_test

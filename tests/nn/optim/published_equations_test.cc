@@ -4,18 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/random.h"
 
-namespace crosstalk {
-namespace published_equations_test {
+namespace crosstalk::published_equations_test {
 
 constexpr int kSteps = 250;
 using Values = std::vector<double>;
@@ -198,5 +193,4 @@ TEST(PublishedEquationsTest, Adafactor) {
       cases, [](auto parameters) { return std::make_unique<Adafactor>(std::move(parameters)); }, AdafactorEquations);
 }
 
-}  // namespace published_equations_test
-}  // namespace crosstalk
+}  // namespace crosstalk::published_equations_test

@@ -1,9 +1,6 @@
 // A host's memory as tensors and back: nothing is copied, and it is given back once.
 #include "crosstalk/models/bindings/c/tensors.h"
 
-#include <cstddef>
-#include <initializer_list>
-
 #include "tests/models/bindings/c/owned.h"
 #if __has_include(<dlpack/dlpack.h>)
 #include <dlpack/dlpack.h>

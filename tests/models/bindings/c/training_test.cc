@@ -1,5 +1,4 @@
 // A run that is driven through the C interface is the run: its bits, its checkpoints, its errors. And its model.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>

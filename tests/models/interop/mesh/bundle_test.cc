@@ -1,7 +1,5 @@
 #include "crosstalk/models/interop/mesh/bundle.h"
 
-#include <limits>
-
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/bundles.h"

@@ -2,9 +2,6 @@
 // again.
 #include "crosstalk/models/t5/t5.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/interop/export.h"
 #include "crosstalk/models/interop/names.h"

@@ -2,11 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <sstream>
-
 #include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk::puzzles_test {

@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
-
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/synthetic/story_words.h"
 #include "crosstalk/models/training/objectives/span_corruption.h"

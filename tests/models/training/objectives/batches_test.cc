@@ -4,11 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <string>
 #include <thread>
 
 #include "crosstalk/models/text/dataset.h"
@@ -16,12 +11,10 @@
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/span_corruption.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_limit.h"
 
-namespace crosstalk {
-namespace batches_test {
+namespace crosstalk::batches_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -306,5 +299,4 @@ TEST(BatchesTest, NovelsThroughSentencePiece) {
   EXPECT_EQ(EvaluationBatches(HeldOut(corpus.validation, tokenizer), kRows, 50).num_examples(), 50);
 }
 
-}  // namespace batches_test
-}  // namespace crosstalk
+}  // namespace crosstalk::batches_test

@@ -1,19 +1,9 @@
 #include "crosstalk/models/training/objectives/encoder_examples.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace encoder_examples_test {
+namespace crosstalk::encoder_examples_test {
 
 using Ids = std::vector<int32_t>;
 using testing::MessageOf;
@@ -300,5 +290,4 @@ TEST(EncoderExamplesTest, WhatCannotBeLearntIsNamed) {
   EXPECT_EQ(message(span, Row("a"), ErrorKind::kUsage, {.window_stride = 0}), "window_stride: 0 is less than 1");
 }
 
-}  // namespace encoder_examples_test
-}  // namespace crosstalk
+}  // namespace crosstalk::encoder_examples_test

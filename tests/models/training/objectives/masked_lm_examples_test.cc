@@ -1,11 +1,4 @@
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <fstream>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
@@ -13,12 +6,10 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/models/training/objectives/masked_lm.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace masked_lm_examples_test {
+namespace crosstalk::masked_lm_examples_test {
 
 using Ids = std::vector<int32_t>;
 using testing::Contains;
@@ -462,5 +453,4 @@ TEST(MaskedLmExamplesTest, ATokenizerWithoutTheTokensIsRefused) {
             "tokenizer: the bytes tokenizer has no [CLS] token, which masked-lm needs");
 }
 
-}  // namespace masked_lm_examples_test
-}  // namespace crosstalk
+}  // namespace crosstalk::masked_lm_examples_test

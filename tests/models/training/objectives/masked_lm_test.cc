@@ -2,18 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cmath>
-#include <map>
 #include <numeric>
-#include <set>
-#include <vector>
 
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/runtime/check.h"
 
-namespace crosstalk {
-namespace masked_lm_test {
+namespace crosstalk::masked_lm_test {
 
 RandomSequence Sequence(int64_t example) { return RandomSequence(ExampleKey(7, "test", example)); }
 
@@ -184,5 +177,4 @@ TEST(MaskedLmTest, APairIsCutFromTheLongerOneInFrontOrBehind) {
   EXPECT_EQ(a.size() + b.size(), 31u);
 }
 
-}  // namespace masked_lm_test
-}  // namespace crosstalk
+}  // namespace crosstalk::masked_lm_test

@@ -1,19 +1,14 @@
-#include <gtest/gtest.h>
 
-#include <fstream>
-#include <string>
 
 #include "crosstalk/models/text/synthetic/puzzles.h"
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk {
-namespace next_token_test {
+namespace crosstalk::next_token_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -100,5 +95,4 @@ TEST(NextTokenTest, TextOfOneExampleIsNeeded) {
                        ErrorKind::kData, {"too short"});
 }
 
-}  // namespace next_token_test
-}  // namespace crosstalk
+}  // namespace crosstalk::next_token_test

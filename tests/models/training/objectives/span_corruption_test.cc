@@ -1,17 +1,10 @@
 #include "crosstalk/models/training/objectives/span_corruption.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <map>
 #include <numeric>
-#include <set>
 
-#include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 
-namespace crosstalk {
-namespace span_corruption_test {
+namespace crosstalk::span_corruption_test {
 
 const SpanCorruptionOptions kT5;
 
@@ -248,5 +241,4 @@ TEST(SpanCorruptionTest, LengthsForInputsAreTheLongestThatFitHoweverLongTheyAre)
   }
 }
 
-}  // namespace span_corruption_test
-}  // namespace crosstalk
+}  // namespace crosstalk::span_corruption_test

@@ -1,25 +1,18 @@
 #include "crosstalk/models/training/objectives/task_head.h"
 
-#include <gtest/gtest.h>
-
 #include <charconv>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/models/training/objectives/encoder_examples.h"
 #include "crosstalk/nn/optim/adam.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace task_head_test {
+namespace crosstalk::task_head_test {
 
 using testing::MessageOf;
 constexpr auto Bytes = EncoderBytes;
@@ -291,5 +284,4 @@ TEST(EncoderAnswersTest, AModelThatCannotAnswerIsRefused) {
             "the model's answers are not finite: its parameters have diverged");
 }
 
-}  // namespace task_head_test
-}  // namespace crosstalk
+}  // namespace crosstalk::task_head_test

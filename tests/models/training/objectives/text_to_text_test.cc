@@ -1,21 +1,13 @@
 #include "crosstalk/models/training/objectives/text_to_text.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/batches.h"
-#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace text_to_text_test {
+namespace crosstalk::text_to_text_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -133,5 +125,4 @@ TEST(TextToTextTest, RowsWithoutATargetAreNotTrainedOn) {
   }
 }
 
-}  // namespace text_to_text_test
-}  // namespace crosstalk
+}  // namespace crosstalk::text_to_text_test

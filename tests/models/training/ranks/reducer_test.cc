@@ -1,12 +1,6 @@
 // The sums over a step's parts: their order, wherever the parts are computed; and runs on ranks that end with an error.
 #include "crosstalk/models/training/ranks/reducer.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -20,8 +14,7 @@
 #include "tests/support/thread_transport.h"
 #include "tests/support/tiny_models.h"
 
-namespace crosstalk {
-namespace reducer_test {
+namespace crosstalk::reducer_test {
 
 // Node (level, index) of the tree over these values, as reducer.h defines it.
 double NodeOf(const std::vector<double>& values, int level, size_t index) {
@@ -217,5 +210,4 @@ TEST(RankSessionTest, AnErrorEndsTheRunAndTheRanksCanBeUsedAgain) {
   ExpectRefusedOnRanks(config, dir / "run", ErrorKind::kNumerical, {"not finite"});
 }
 
-}  // namespace reducer_test
-}  // namespace crosstalk
+}  // namespace crosstalk::reducer_test
