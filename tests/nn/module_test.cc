@@ -7,7 +7,6 @@
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk::module_test {
@@ -108,17 +107,6 @@ TEST(ModuleTest, AModuleThatNobodyRegisteredIsAnErrorThatNamesIt) {
   testing::ExpectError([&] { below.Parameters(); }, ErrorKind::kUsage, {"\"model.forgotten\""});
 }
 
-TEST(ModuleTest, APathUsedTwiceIsAnError) {
-  const Initializer init(1);
-  const Linear first(3, 5, LinearBias::kNo, init.At("layer"));
-  testing::ExpectError([&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }, ErrorKind::kUsage,
-                       {"\"layer\" has a module already"});
-  const Linear other_name(3, 5, LinearBias::kNo, init.At("other"));
-  const Linear other_model(3, 5, LinearBias::kNo, Initializer(1).At("layer"));
-  { const Linear gone(3, 5, LinearBias::kNo, init.At("gone")); }
-  const Linear again(3, 5, LinearBias::kNo, init.At("gone"));
-}
-
 // One that makes two layers of one name.
 class Twins : public Module {
  public:
@@ -128,12 +116,6 @@ class Twins : public Module {
  private:
   Child<Linear> a_, b_;
 };
-
-TEST(ModuleTest, ANameUsedTwiceIsAnErrorAndNoModuleCanBeMoved) {
-  EXPECT_THROW(Twins{Initializer(1)}, Error);
-  static_assert(!std::is_move_constructible_v<Linear> && !std::is_copy_constructible_v<Linear>);
-  static_assert(std::is_move_constructible_v<Child<Linear>> && std::is_copy_constructible_v<Child<Linear>>);
-}
 
 TEST(ModuleTest, ParametersHaveDottedPathsInOrderAndTheirMatrices) {
   const Pair pair(Initializer(1));
@@ -148,9 +130,26 @@ TEST(ModuleTest, ParametersHaveDottedPathsInOrderAndTheirMatrices) {
 TEST(ModuleTest, RefusesBadNamesAndShapes) {
   Pair pair(Initializer(1));
   const Tensor value = Tensor::Zeros({4}, DType::kFloat32);
-  for (const char* name : {"first", "a.b", ""}) EXPECT_THROW(pair.Add(name, value), Error) << name;
-  EXPECT_THROW(pair.Add("c", value, {2, 3}), Error);
-  EXPECT_THROW(pair.Add("d", Tensor()), Error);
+  const Initializer init(1);
+  const Linear first(3, 5, LinearBias::kNo, init.At("layer"));
+  testing::ExpectRefused(
+      {{"a name that is there", [&] { pair.Add("first", value); }, {}},
+       {"a path", [&] { pair.Add("a.b", value); }, {}},
+       {"no name", [&] { pair.Add("", value); }, {}},
+       {"another matrix",
+        [&] {
+          pair.Add("c", value, {2, 3});
+        },
+        {}},
+       {"no tensor", [&] { pair.Add("d", Tensor()); }, {}},
+       {"a layer's name twice", [] { Twins{Initializer(1)}; }, {}},
+       {"a path twice", [&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }, {"\"layer\" has a module already"}}});
+  const Linear other_name(3, 5, LinearBias::kNo, init.At("other"));
+  const Linear other_model(3, 5, LinearBias::kNo, Initializer(1).At("layer"));
+  { const Linear gone(3, 5, LinearBias::kNo, init.At("gone")); }
+  const Linear again(3, 5, LinearBias::kNo, init.At("gone"));
+  static_assert(!std::is_move_constructible_v<Linear> && !std::is_copy_constructible_v<Linear>);
+  static_assert(std::is_move_constructible_v<Child<Linear>> && std::is_copy_constructible_v<Child<Linear>>);
 }
 
 // A path freezes what is below it, a pattern what it names.
@@ -184,26 +183,6 @@ TEST(ModuleTest, FreezingTakesPathsAndPatterns) {
       "parts are cube, first, second");
 }
 
-TEST(ModuleTest, WhatIsFrozenGetsNoGradient) {
-  Tower tower(4, 2, Initializer(1, DType::kFloat64));
-  const auto gradients = [&] {
-    tower.ZeroGrad();
-    Backward(Sum(tower.Forward(Variable(Tensor::Full({3, 4}, 1.0, DType::kFloat64)))));
-    std::vector<std::vector<double>> all;
-    for (const NamedParameter& parameter : tower.Parameters()) {
-      all.push_back(parameter.value.requires_grad() ? parameter.value.grad().ToVector<double>()
-                                                    : std::vector<double>());
-    }
-    return all;
-  };
-  std::vector<std::vector<double>> expected = gradients();
-  tower.ZeroGrad();
-  EXPECT_FALSE(tower.Parameters()[0].value.grad().defined());
-  tower.SetTrainable("layer_1", Module::Trainable::kNo);
-  expected[3].clear();
-  EXPECT_EQ(gradients(), expected);
-}
-
 TEST(InitializerTest, ValuesDependOnSeedAndPathAlone) {
   const auto values = [](const Pair& pair, size_t i) { return pair.Parameters()[i].value.value().ToVector<float>(); };
   const Pair pair(Initializer(7)), again(Initializer(7)), other_seed(Initializer(8));
@@ -234,7 +213,7 @@ TEST(ForwardContextTest, DropoutKeysDifferInEveryField) {
   }
 }
 
-// Layers under OpContext::shapes_only: how many multiplications they take, and layers too large for any machine.
+// Layers under OpContext::shapes_only: how many multiplications they take.
 
 TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations) {
   constexpr int64_t b = 2, n = 7, m = 11, d = 24;
@@ -255,25 +234,6 @@ TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations)
       EXPECT_EQ(multiplications, b * CostOf(config, n, m).multiplications) << kind << " " << Name(implementation);
     }
   }
-}
-
-TEST(ShapesOnlyLinearTest, AStepOfAHundredBillionParametersTakesNoMemory) {
-  const int64_t before = GetMemoryStats().live_bytes;
-  {
-    int64_t multiplications = 0;
-    const ContextScope shapes_only(&OpContext::shapes_only, true);
-    const ContextScope counted(&OpContext::multiplications, &multiplications);
-    constexpr int64_t d_in = 400'000, d_out = 250'000;
-    const Linear linear(d_in, d_out, LinearBias::kYes, Initializer(1, DType::kFloat32));
-    AdamW optimizer(linear.Parameters(), {});
-    Backward(Sum(linear.Forward(Variable(Tensor::Zeros({8, d_in}, DType::kFloat32)))));
-    optimizer.Step(0.1);
-    EXPECT_EQ(multiplications, 8 * d_in * d_out);
-    // Weights, their gradient and AdamW's two moments.
-    EXPECT_GE(GetMemoryStats().live_bytes - before, 16 * d_in * d_out);
-  }
-  EXPECT_EQ(GetMemoryStats().live_bytes, before);
-  ResetPeakMemory();
 }
 
 class MayLeaveHeads : public StoredParameters {

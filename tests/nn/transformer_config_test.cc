@@ -199,20 +199,6 @@ TEST(TransformerConfigTest, RecomputationGivesTheSameBits) {
   }
 }
 
-TEST(TransformerConfigTest, LayersThatShareABlockHaveOneSetOfParameters) {
-  TransformerConfig config = Bert();
-  config.layers = 4;
-  const auto parameters = [&](int64_t groups) {
-    config.groups = groups;
-    return TransformerStack(config, Initializer(1)).NumParameters();
-  };
-  EXPECT_EQ(parameters(4), parameters(0));
-  EXPECT_EQ(4 * parameters(1), parameters(0));
-  EXPECT_EQ(2 * parameters(2), parameters(0));
-  EXPECT_EQ(4 * parameters(3), 3 * parameters(0));
-  EXPECT_THROW(parameters(5), Error);
-}
-
 // Groups of 2 and 1 layers, each layer two blocks: the same as a stack of six blocks that are copies of theirs.
 TEST(TransformerConfigTest, LayersOfUnequalGroupsPassTheirBlocksInOrder) {
   TransformerConfig config = Bert();
@@ -257,29 +243,13 @@ TEST(TransformerConfigTest, GroupsAreCutWhereAlbertCutsThem) {
   EXPECT_EQ(groups, (std::vector<int64_t>{0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4}));
 }
 
-// Two layers of one block, each dropping all but the residual stream: with the same numbers in both, an element is
-// dropped twice or never.
-TEST(TransformerConfigTest, LayersThatShareABlockDropApart) {
-  const ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
-  ForwardContext second = context;
-  second.use = 1;
-  EXPECT_NE(context.DropoutKey("block_0").Block(0), second.DropoutKey("block_0").Block(0));
-  TransformerConfig config = LanguageModel();
-  config.dropout_rate = 0.5;
-  config.groups = 1;
-  config.layers = 1;
-  const TransformerStack one(config, Initializer(1));
-  config.layers = 2;
-  const TransformerStack two(config, Initializer(1));
-  const Variable x(Random({2, 5, kD}, 1, DType::kFloat32));
-  EXPECT_NE(one.Forward(x, Tensor(), {}, context).value().ToVector<float>(),
-            two.Forward(x, Tensor(), {}, context).value().ToVector<float>());
-}
-
-TEST(TransformerConfigTest, RefusesAMemoryThatNothingAttendsTo) {
+TEST(TransformerConfigTest, RefusesAMemoryThatNothingAttendsToAndMoreGroupsThanLayers) {
   const TransformerStack stack(LanguageModel(), Initializer(1, DType::kFloat64));
   const TransformerMemory memory = {.encoded = Variable(Random({2, 3, kD}, 7)), .mask = Tensor()};
   EXPECT_THROW(stack.StartDecoding(memory), Error);
+  TransformerConfig config = Bert();
+  config.groups = config.layers + 1;
+  EXPECT_THROW(TransformerStack(config, Initializer(1)), Error);
 }
 
 }  // namespace crosstalk::transformer_config_test

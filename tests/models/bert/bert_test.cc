@@ -81,43 +81,6 @@ TEST(BertTest, ThePretrainingLossIsThatOfTheOutputs) {
   }
 }
 
-TEST(BertTest, AnAlbertsLayersAreOneSetOfParametersWithOneGradient) {
-  const Bert model(TinyAlbert("talking"), 3, DType::kFloat64);
-  int64_t blocks = 0;
-  for (const NamedParameter& parameter : model.Parameters()) {
-    blocks += parameter.name.find("encoder.block_") == 0;
-    EXPECT_EQ(parameter.name.find("encoder.block_1"), std::string::npos) << parameter.name;
-  }
-  EXPECT_GT(blocks, 0);
-  // Its gradient is the sum over the three layers: that of each alone, where the others' are copies.
-  ModelConfig apart = TinyAlbert("talking");
-  apart.layer_groups = 3;
-  const Bert copies(apart, 3, DType::kFloat64);
-  std::map<std::string, NamedParameter> shared;
-  for (const NamedParameter& parameter : model.Parameters()) shared.emplace(parameter.name, parameter);
-  const auto in_block_0 = [](std::string name) {
-    if (name.find("encoder.block_") == 0) name[14] = '0';
-    return name;
-  };
-  for (const NamedParameter& parameter : copies.Parameters()) {
-    parameter.value.value().CopyFrom(shared.at(in_block_0(parameter.name)).value.value());
-  }
-  const Example example;
-  Backward(model.Loss(example.Pretraining(), {}, {}).Scaled({}));
-  Backward(copies.Loss(example.Pretraining(), {}, {}).Scaled({}));
-  std::map<std::string, std::vector<double>> sums;
-  for (const NamedParameter& parameter : copies.Parameters()) {
-    std::vector<double>& sum = sums[in_block_0(parameter.name)];
-    const std::vector<double> gradient = parameter.value.grad().ToVector<double>();
-    sum.resize(gradient.size());
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
-  }
-  for (const auto& [name, parameter] : shared) {
-    const std::vector<double> gradient = parameter.value.grad().ToVector<double>();
-    for (size_t i = 0; i < gradient.size(); ++i) ASSERT_NEAR(gradient[i], sums.at(name)[i], 1e-12) << name;
-  }
-}
-
 TEST(BertTest, EachHeadHasItsOutputsAndItsLoss) {
   const Example example;
   const auto names = [&](const EncoderHeads& heads, Batch inputs) {

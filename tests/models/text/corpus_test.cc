@@ -247,23 +247,6 @@ TEST(CorpusTest, NothingInAFolderIsSkippedInSilence) {
                "books: is a link to a folder, whose texts would be left out");
 }
 
-TEST(CorpusTest, TheChecksumIsOfEveryByte) {
-  const TempDir dir;
-  std::string text = Words("w", 20'000);
-  const auto checksums = [&] {
-    dir.Put("text.txt", text);
-    const TextCorpus corpus = OpenFileCorpus({dir / "text.txt"});
-    return std::pair(corpus.training->checksum().value(), corpus.validation->checksum().value());
-  };
-  std::set<std::pair<uint64_t, uint64_t>> seen = {checksums()};
-  EXPECT_TRUE(seen.count(checksums()));
-  for (size_t i = 1; i <= 20; ++i) {
-    char& byte = text[i * text.size() / 21];
-    byte = byte == 'x' ? 'y' : 'x';
-    EXPECT_TRUE(seen.insert(checksums()).second) << i;
-  }
-}
-
 TEST(CorpusTest, AnEpochVisitsAllOfTheTextAndTheNextOneInAnotherOrder) {
   const TempDir dir;
   dir.Put("a.txt", Words("w", 2000));

@@ -269,23 +269,4 @@ TEST(TrainingConfigTest, OptimizersHaveSchedulesAndLearningRatesOfTheirOwn) {
   EXPECT_EQ(defaults(OptimizerKind::kLamb), std::pair(ScheduleKind::kPolynomial, 1e-2));
 }
 
-TEST(TrainingConfigTest, BiasCorrectionReachesTheOptimizer) {
-  // The first step is the learning rate with the correction, and (1 - β1) / √(1 - β2), a half, of that without.
-  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLamb}) {
-    for (const auto correction :
-         {kernels::AdamWOptions::BiasCorrection::kNo, kernels::AdamWOptions::BiasCorrection::kYes}) {
-      TrainingConfig config;
-      config.optimization.optimizer = kind;
-      config.optimization.bias_correction = correction;
-      config.optimization.adam_beta1 = 0.75;
-      config.optimization.adam_beta2 = 0.75;
-      const Variable parameter(Tensor::Zeros({3}, DType::kFloat32), Variable::RequiresGrad::kYes);
-      parameter.SetGrad(Tensor::Full({3}, 4, DType::kFloat32));
-      MakeOptimizer(ResolvedConfig(config)->optimization, {{"bias", parameter, {}, true}})->Step(0.5);
-      EXPECT_NEAR(parameter.value().At({1}), correction == kernels::AdamWOptions::BiasCorrection::kYes ? -0.5 : -0.25,
-                  1e-5);
-    }
-  }
-}
-
 }  // namespace crosstalk::config_test

@@ -92,30 +92,30 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   testing::ExpectError([&] { Config("lm"); }, ErrorKind::kUsage, {"learns no tasks"});
 }
 
+// Of 100 examples, in steps of 8. Steps that are known need no examples; a warm-up that is a share leaves a step for
+// the rest.
 TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
-  TrainingConfig config;
-  config.optimization.steps = 0;
-  config.optimization.batch = 8;
-  SetSteps(
-      {.epochs = 1.5, .steps = 0, .warmup = 0.25}, [] { return 100; }, &config);
-  EXPECT_EQ(config.optimization.steps, 19);
-  EXPECT_EQ(config.optimization.warmup, 5);
-  // Steps that are known need no examples.
-  const auto none = []() -> int64_t { throw std::logic_error("counted"); };
-  SetSteps({.epochs = 1.5, .steps = 0, .warmup = 0.25}, none, &config);
-  EXPECT_EQ(config.optimization.steps, 19);
-  config.optimization.steps = 0;
-  SetSteps({.epochs = 0, .steps = 800, .warmup = 0.25}, none, &config);
-  EXPECT_EQ(config.optimization.steps, 800);
-}
-
-TEST_F(FinetuningTest, AWarmUpThatIsAShareLeavesAStepForTheRest) {
-  for (const auto& [steps, warmup] : {std::pair{1, 0}, {2, 1}, {4, 1}}) {
+  struct Case {
+    int64_t given;
+    FinetuningLength length;
+    int64_t steps, warmup;
+  };
+  for (const Case& one : {Case{0, {.epochs = 1.5, .steps = 0, .warmup = 0.25}, 19, 5},
+                          {19, {.epochs = 1.5, .steps = 0, .warmup = 0.25}, 19, 5},
+                          {0, {.epochs = 0, .steps = 800, .warmup = 0.25}, 800, 200},
+                          {1, {.epochs = 3, .steps = 0, .warmup = 0.1}, 1, 0},
+                          {2, {.epochs = 3, .steps = 0, .warmup = 0.1}, 2, 1},
+                          {4, {.epochs = 3, .steps = 0, .warmup = 0.1}, 4, 1}}) {
     TrainingConfig config;
-    config.optimization.steps = steps;
-    SetSteps(
-        {.epochs = 3, .steps = 0, .warmup = 0.1}, [] { return 100; }, &config);
-    EXPECT_EQ(config.optimization.warmup, warmup) << steps;
+    config.optimization.steps = one.given;
+    config.optimization.batch = 8;
+    const auto count = [&]() -> int64_t {
+      if (one.given > 0 || one.length.steps > 0) throw std::logic_error("counted");
+      return 100;
+    };
+    SetSteps(one.length, count, &config);
+    EXPECT_EQ(config.optimization.steps, one.steps) << one.given;
+    EXPECT_EQ(config.optimization.warmup, one.warmup) << one.given;
   }
 }
 
@@ -184,15 +184,8 @@ TEST_F(FinetuningTest, RowsWithoutAnAnswerAreAnsweredAndNotMeasured) {
 
 TEST_F(FinetuningTest, AStateThatIsCarriedOverChangesTheSteps) {
   Train(Config("t5", OptimizerStart::kFresh), dir_ / "fresh");
-  const TrainingConfig carried = Config("t5", OptimizerStart::kCarried);
-  Train(carried, dir_ / "carried");
+  Train(Config("t5", OptimizerStart::kCarried), dir_ / "carried");
   EXPECT_FALSE(Model("fresh") == Model("carried"));
-  // A run that is taken up again goes on from the same state.
-  std::filesystem::remove_all(dir_ / "carried/checkpoints/step-00000004");
-  std::filesystem::remove(dir_ / "carried/model.safetensors");
-  const std::string before = ReadFile(dir_ / "carried/scores.json");
-  Train(carried, dir_ / "carried", ResumeOptions::From::kNewest);
-  EXPECT_EQ(ReadFile(dir_ / "carried/scores.json"), before);
   // Heads are parameters that the origin's optimizer does not know.
   TrainingConfig bert = Config("bert");
   bert.optimization.optimizer_start = OptimizerStart::kCarried;
@@ -208,24 +201,25 @@ TEST_F(FinetuningTest, OtherRowsAreAnotherRun) {
 }
 
 TEST_F(FinetuningTest, WhatDoesNotFitIsRefused) {
-  TrainingConfig config = Config("bert");
-  config.objective.tasks = "rte";
-  testing::ExpectError([&] { Train(config, dir_ / "a"); }, ErrorKind::kUsage, {"has no file of rte"});
-  config.objective.tasks = "sst-2,sts-b";
-  testing::ExpectError([&] { Train(config, dir_ / "b"); }, ErrorKind::kUsage, {"one head"});
-  config = Config("bert");
-  config.data.text = dir_ / "data";
-  testing::ExpectError([&] { Train(config, dir_ / "c"); }, ErrorKind::kUsage, {"data"});
-  TrainingConfig without_origin = Config("bert");
-  without_origin.optimization.init_from = "";
-  without_origin.data.tokenizer = "sentencepiece";
-  without_origin.data.vocabulary = 500;
-  testing::ExpectError([&] { Train(without_origin, dir_ / "d"); }, ErrorKind::kUsage, {"is made from text"});
+  const auto with = [&](void (*change)(TrainingConfig&)) {
+    TrainingConfig config = Config("bert");
+    change(config);
+    return config;
+  };
+  testing::ExpectRefused<TrainingConfig>(
+      {{"no file", with([](auto& c) { c.objective.tasks = "rte"; }), {"has no file of rte"}},
+       {"two heads", with([](auto& c) { c.objective.tasks = "sst-2,sts-b"; }), {"one head"}},
+       {"a text", with([](auto& c) { c.data.text = "data"; }), {"data"}},
+       {"a tokenizer without text",
+        with([](auto& c) {
+          c.optimization.init_from = "";
+          c.data.tokenizer = "sentencepiece", c.data.vocabulary = 500;
+        }),
+        {"is made from text"}}},
+      [&](const TrainingConfig& config) { Train(config, dir_ / "run"); });
 }
 
 // Freezing, for every model of the registry: what is left to train has the gradients that it has in a whole model.
-
-using testing::MessageOf;
 
 std::map<std::string, std::vector<float>> Gradients(const Model& model, const Batch& batch) {
   model.ZeroGrad();
@@ -270,12 +264,14 @@ TEST(FrozenTest, NamesAreChecked) {
     PrepareModel(config.optimization, *model);
   };
   EXPECT_NO_THROW(freeze("embedding,encoder.block_0,*.P_l"));
-  EXPECT_EQ(MessageOf([&] { freeze("embedding,encodr"); }),
-            "frozen: there is no parameter \"encodr\", nor any under that path; did you mean \"encoder\"?; the model's "
-            "parts are decoder, embedding, encoder");
-  EXPECT_EQ(MessageOf([&] { freeze("embedding,"); }), "frozen: \"embedding,\" has an empty name");
-  EXPECT_EQ(MessageOf([&] { freeze("*coder*,embedding"); }),
-            "frozen: \"*coder*,embedding\" names all parameters, which leaves nothing to train");
+  testing::ExpectRefused<std::string>(
+      {{"unknown",
+        "embedding,encodr",
+        {"frozen: there is no parameter \"encodr\", nor any under that path; did you mean \"encoder\"?; the model's "
+         "parts are decoder, embedding, encoder"}},
+       {"empty", "embedding,", {"frozen: \"embedding,\" has an empty name"}},
+       {"all", "*coder*,embedding", {"names all parameters, which leaves nothing to train"}}},
+      freeze);
 }
 
 }  // namespace crosstalk::finetuning_test

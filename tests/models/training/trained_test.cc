@@ -132,20 +132,6 @@ TEST_F(OriginTest, AfterTheLossOfAllCheckpointsOnlyTheSameOriginBeginsAgain) {
   EXPECT_TRUE(Model("warm") == model);
 }
 
-TEST_F(OriginTest, AnotherModelIsRefusedByItsFields) {
-  TrainingConfig config = Warm();
-  config.model.dropout_rate = 0.1;
-  config.model.mixing_init = MixingInit::kIdentity;
-  config.model.implementation = AttentionImplementation::kComposed;
-  config.optimization.activations = Activations::kRecompute;
-  EXPECT_NO_THROW(Train(config, dir_ / "free"));
-  config.model.d_ff = 40;
-  config.model.feed_forward = FeedForwardKind::kGelu;
-  testing::ExpectError([&] { Train(config, dir_ / "bound"); }, ErrorKind::kUsage,
-                       {"init_from: ", "\n  d_ff: 40 here, 24 there\n  feed_forward: \"gelu\" here, \"relu\" there\n"});
-  EXPECT_FALSE(std::filesystem::exists(dir_ / "bound"));
-}
-
 TEST_F(OriginTest, TheModelAndTheTokenizerAreTakenOver) {
   TrainingConfig origin = *TinyConfig(), config;
   origin.objective.name = "span-corruption";

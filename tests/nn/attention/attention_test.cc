@@ -106,20 +106,6 @@ TEST(AttentionTest, OneKindIsACaseOfAnother) {
   }
 }
 
-TEST(AttentionTest, TheModuleTrainsItsOwnParameters) {
-  const AttentionConfig config = SelfConfig(MixingConfig(kAll));
-  const AttentionModule layer(config, Initializer(3).At("layer"));
-  const Variable X(ToTensor(RandomArray({3, 5, config.d_X}, 1, {.seed = 1, .stream = 1}), DType::kFloat32));
-  const Variable Y = layer.Forward(X, X, {}, {}).Y;
-  Backward(Y, Tensor::Full(Y.shape(), 1, DType::kFloat32));
-  for (const NamedParameter& parameter : layer.Parameters()) {
-    ASSERT_TRUE(parameter.value.grad().defined()) << parameter.name;
-    double largest = 0;
-    for (const double value : ToArray(parameter.value.grad()).values()) largest = std::max(largest, std::abs(value));
-    EXPECT_GT(largest, 0) << parameter.name;
-  }
-}
-
 TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   AttentionConfig config = MixingConfig(kStatic);
   config.dropout_rate = 0.5;

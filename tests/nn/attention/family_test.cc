@@ -255,38 +255,6 @@ TEST_P(FamilyLayerTest, ComputesInBFloat16) {
 INSTANTIATE_TEST_SUITE_P(Family, FamilyLayerTest, ::testing::ValuesIn(FamilyLayers()),
                          [](const auto& info) { return info.param.name; });
 
-// Version 1 is a weights projection that λ makes: here by plain loops.
-TEST(OptionsThatMixTest, DifferentialHeadsAreWeightsOfTheirPairs) {
-  AttentionConfig differential;
-  differential.d_X = differential.d_M = 19, differential.d_Y = 23;
-  differential.h_k = differential.h = 6, differential.h_v = 3;
-  differential.d_k = 5, differential.d_v = 7;
-  differential.differential = Differential::kV1;
-  AttentionConfig weights = differential;
-  weights.differential = Differential::kNone, weights.mixing.P_w = true;
-
-  const AttentionModule layer(differential, Initializer(3, DType::kFloat64).At("layer"));
-  const auto dot = [](const Variable& a, const Variable& b) {
-    double sum = 0;
-    for (int64_t i = 0; i < a.size(0); ++i) sum += a.value().At({i}) * b.value().At({i});
-    return sum;
-  };
-  const AttentionParameters& of_layer = layer.parameters();
-  const double lambda = std::exp(dot(of_layer.lambda_q1, of_layer.lambda_k1)) -
-                        std::exp(dot(of_layer.lambda_q2, of_layer.lambda_k2)) + differential.LambdaInit();
-  AttentionParameters p;
-  p.P_q = of_layer.P_q, p.P_k = of_layer.P_k, p.P_v = of_layer.P_v, p.P_o = of_layer.P_o;
-  std::vector<double> P_w(6 * 3, 0.0);
-  for (int64_t g = 0; g < 3; ++g) P_w[2 * g * 3 + g] = 1, P_w[(2 * g + 1) * 3 + g] = -lambda;
-  p.P_w = Variable(Tensor::FromValues<double>({6, 3}, P_w));
-
-  const Variable X = Input(2, 11, 19, DType::kFloat64);
-  const std::vector<double> expected = ToArray(ComputeAttention(weights, p, X, X, {}).Y.value()).values();
-  const std::vector<double> actual = ToArray(layer.Forward(X, X, {}, {}).Y.value()).values();
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-13) << i;
-}
-
 TEST(FamilyConfigTest, ErrorsNameTheField) {
   using C = AttentionConfig;
   testing::ExpectRefused<void (*)(C&)>(

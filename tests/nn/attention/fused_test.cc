@@ -69,17 +69,6 @@ TEST(AttentionFusedTest, ABiasByDistanceEqualsTheComposedPathInValuesAndGradient
   }
 }
 
-TEST(AttentionFusedTest, WhatItDoesNotGiveIsComputedByTheComposedPath) {
-  AttentionCase c = FusedCases().front();
-  const AttentionInputs<double> in = MakeInputs(c);
-  const LayerLeaves leaves(c, in, DType::kFloat32);
-  AttentionCallOptions options;
-  options.outputs = AttentionOutputs::kWithWeights;
-  const AttentionResult with_weights = ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, options);
-  EXPECT_TRUE(with_weights.W.defined());
-  EXPECT_EQ(with_weights.implementation, AttentionImplementation::kComposed);
-}
-
 // Heads as small as one number and keys larger than d_model / h: the paper's Table 7 goes up to 768 heads of size 1.
 // The fused attention in float beside the composed one in double, in values and all gradients.
 

@@ -11,6 +11,7 @@
 #include "crosstalk/models/text/synthetic/stories.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/span_corruption.h"
+#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_limit.h"
 
@@ -46,39 +47,29 @@ std::shared_ptr<const TextSource> Text(const TempDir& dir, int words) {
 
 Ids Row(const Tensor& tensor, int64_t row) { return tensor.Select(0, row).Contiguous().ToVector<int32_t>(); }
 
+// Whatever parts a step is cut into.
 TEST(BatchesTest, ARowIsItsExampleCorrupted) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const auto tokenizer = Bytes();
-  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows * kParts, kParts);
   const ChunkDataset dataset(corpus.training, tokenizer, 70, kSeed, TextSource::Order::kShuffled);
-  std::set<Ids> rows;
-  for (int64_t step = 0; step < 4; ++step) {
-    for (int64_t part = 0; part < 2; ++part) {
-      const Batch batch = batches->Get(step, part);
-      EXPECT_EQ(batch.Get("inputs").shape(), Shape({3, 64}));
-      EXPECT_EQ(batch.Get("targets").shape(), Shape({3, 14}));
+  for (const int64_t parts : {1, 2, 3}) {
+    const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), 6, parts);
+    const int64_t size = 6 / parts;
+    std::set<Ids> rows;
+    for (int64_t index = 0; index < 24; ++index) {
+      const Batch batch = batches->Get(index / 6, index % 6 / size);
+      EXPECT_EQ(batch.Get("inputs").shape(), Shape({size, 64}));
+      EXPECT_EQ(batch.Get("targets").shape(), Shape({size, 14}));
       EXPECT_EQ(batch.Get("inputs").dtype(), DType::kInt32);
-      EXPECT_EQ(batch.targets, 3 * 14);
-      EXPECT_EQ(batch.positions, 3 * 14);
-      EXPECT_EQ(batch.tokens, 3 * (64 + 14));
-      for (int64_t row = 0; row < 3; ++row) {
-        const int64_t index = (step * 2 + part) * 3 + row;
-        const CorruptedExample example = CorruptSpans(dataset.Chunk(index), kSeed, index, {}, *tokenizer);
-        EXPECT_EQ(Row(batch.Get("inputs"), row), example.inputs);
-        EXPECT_EQ(Row(batch.Get("targets"), row), example.targets);
-        rows.insert(example.inputs);
-      }
+      EXPECT_EQ(batch.targets, size * 14);
+      EXPECT_EQ(batch.positions, size * 14);
+      EXPECT_EQ(batch.tokens, size * (64 + 14));
+      const CorruptedExample example = CorruptSpans(dataset.Chunk(index), kSeed, index, {}, *tokenizer);
+      EXPECT_EQ(Row(batch.Get("inputs"), index % size), example.inputs);
+      EXPECT_EQ(Row(batch.Get("targets"), index % size), example.targets);
+      rows.insert(example.inputs);
     }
-  }
-  EXPECT_EQ(rows.size(), 24u);
-}
-
-TEST(BatchesTest, MicroBatchesCutTheSameStep) {
-  const TextCorpus corpus = MakeSyntheticCorpus(1);
-  const Batch all = MakeTrainingBatches(Examples(corpus.training, Bytes()), 6, 1)->Get(2, 0);
-  const auto parts = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts);
-  for (int64_t row = 0; row < 6; ++row) {
-    EXPECT_EQ(Row(all.Get("inputs"), row), Row(parts->Get(2, row / 3).Get("inputs"), row % 3));
+    EXPECT_EQ(rows.size(), 24u);
   }
 }
 
@@ -116,30 +107,20 @@ TEST(BatchesTest, DenseTextGivesFullChunks) {
   }
 }
 
-TEST(BatchesTest, TextTooShortForOneExampleIsRefused) {
+TEST(BatchesTest, WhatCannotBeIsRefused) {
   const TempDir dir;
   const auto source = Text(dir, 12);  // 74 bytes or so
-  EXPECT_NO_THROW(MakeTrainingBatches(Examples(source, Bytes()), kRows * kParts, kParts)->Get(7, 1));
-  try {
-    Examples(source, Bytes(), 128);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_NE(std::string(error.what()).find("text.txt"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("143"), std::string::npos) << error.what();  // 141 and two to spare
-  }
-}
-
-TEST(BatchesTest, OptionsAreChecked) {
-  const TextCorpus corpus = MakeSyntheticCorpus(1);
-  const auto examples = Examples(corpus.training, Bytes());
-  EXPECT_THROW(MakeTrainingBatches(examples, 1, 2), Error);
-  EXPECT_THROW(MakeTrainingBatches(examples, 1, 0), Error);
-  EXPECT_THROW(Examples(corpus.training, Bytes(), 4096), Error);  // 227 spans
-  EXPECT_THROW(EvaluationBatches(examples, 8, 0), Error);
-  const auto batches = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts);
-  EXPECT_THROW(batches->Get(0, 2), Error);
-  EXPECT_THROW(batches->Get(-1, 0), Error);
+  const auto examples = Examples(source, Bytes()), built_in = Examples(MakeSyntheticCorpus(1).training, Bytes());
+  const auto batches = MakeTrainingBatches(examples, kRows * kParts, kParts);
+  EXPECT_NO_THROW(batches->Get(7, 1));
+  testing::ExpectError([&] { Examples(source, Bytes(), 128); }, ErrorKind::kData,
+                       {"text.txt", "143"});  // 141 and two to spare
+  testing::ExpectRefused({{"fewer rows than parts", [&] { MakeTrainingBatches(built_in, 1, 2); }, {}},
+                          {"no parts", [&] { MakeTrainingBatches(built_in, 1, 0); }, {}},
+                          {"227 spans", [&] { Examples(MakeSyntheticCorpus(1).training, Bytes(), 4096); }, {}},
+                          {"no examples", [&] { EvaluationBatches(built_in, 8, 0); }, {}},
+                          {"a part", [&] { batches->Get(0, 2); }, {}},
+                          {"a step", [&] { batches->Get(-1, 0); }, {}}});
 }
 
 TEST(BatchesTest, PrefetchingGivesTheSameBitsInAnyOrder) {
@@ -193,13 +174,9 @@ TEST(BatchesTest, PrefetchingMakesNoOtherPartsThanTold) {
 TEST(BatchesTest, AnErrorReachesTheCallItBelongsTo) {
   std::atomic<int> calls = 0;
   const auto ahead = MakePrefetchingBatches(std::make_unique<FailingAt>(5, &calls), {0}, 4);
-  for (int64_t step = 0; step < 10; ++step) {
-    if (step == 5) {
-      EXPECT_THROW(ahead->Get(step, 0), Error);
-    } else {
-      EXPECT_EQ(ahead->Get(step, 0).Get("inputs").Item(), step);
-    }
-  }
+  for (int64_t step = 0; step < 5; ++step) EXPECT_EQ(ahead->Get(step, 0).Get("inputs").Item(), step);
+  EXPECT_THROW(ahead->Get(5, 0), Error);
+  for (int64_t step = 6; step < 10; ++step) EXPECT_EQ(ahead->Get(step, 0).Get("inputs").Item(), step);
 }
 
 TEST(BatchesTest, RunsAheadNoFurtherThanToldAndStops) {
@@ -255,9 +232,7 @@ TEST(BatchesTest, TheEntropyBoundOfTheBuiltInCorpusIsPositiveAndFallsWithContext
   double last = 10;
   for (int64_t input_length : {64, 128, 256, 512}) {
     const EvaluationBatches batches(HeldOut(corpus.validation, tokenizer, input_length), kRows, 200);
-    const std::optional<double> bound = batches.EntropyBound();
-    ASSERT_TRUE(bound.has_value());
-    const double nats = *bound;
+    const double nats = batches.EntropyBound().value();
     EXPECT_GT(nats, 0.05) << input_length;
     EXPECT_LT(nats, last) << input_length;
     last = nats;
@@ -277,26 +252,14 @@ class Endless : public ExampleSource {
   mutable int64_t asked = 0;
 };
 
+// As long as integers go.
 TEST(BatchesTest, TheBoundOfALongEvaluationCanBeStopped) {
   const auto examples = std::make_shared<Endless>();
+  EXPECT_EQ(EvaluationBatches(examples, 4, INT64_MAX).num_batches(), INT64_MAX / 4 + 1);
   const EvaluationBatches batches(examples, 4, int64_t{1} << 62);
   EXPECT_THROW(batches.EntropyBound([&] { return examples->asked >= 40; }), Interrupted);
   EXPECT_EQ(examples->asked, 40);
   EXPECT_EQ(EvaluationBatches(examples, 4, 10).EntropyBound([] { return false; }), 0.5);
-}
-
-TEST(BatchesTest, AnEvaluationMayBeAsLongAsIntegersGo) {
-  EXPECT_EQ(EvaluationBatches(std::make_shared<Endless>(), 4, INT64_MAX).num_batches(), INT64_MAX / 4 + 1);
-}
-
-TEST(BatchesTest, NovelsThroughSentencePiece) {
-  const char* data = std::getenv("CROSSTALK_DATA");
-  if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
-  const TextCorpus corpus = OpenFileCorpus({std::string(data) + "/novels"});
-  const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(*corpus.training, {1000, 60'000});
-  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows * kParts, kParts);
-  EXPECT_EQ(batches->Get(0, 0).targets, 3 * 14);
-  EXPECT_EQ(EvaluationBatches(HeldOut(corpus.validation, tokenizer), kRows, 50).num_examples(), 50);
 }
 
 }  // namespace crosstalk::batches_test

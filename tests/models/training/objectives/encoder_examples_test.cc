@@ -129,23 +129,28 @@ TEST(EncoderExamplesTest, ChoicesAreRowsAndFewerAreCounted) {
             "encoder examples: inputs[1, 2, 6] are too few for 3 choices of 6 tokens");
 }
 
-std::vector<std::pair<int64_t, int64_t>> Windows(int64_t tokens, int64_t room, int64_t stride) {
-  std::vector<std::pair<int64_t, int64_t>> windows;
+using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+Ranges Windows(int64_t tokens, int64_t room, int64_t stride) {
+  Ranges windows;
   for (const PassageWindow& window : LayWindows(tokens, room, stride)) windows.push_back({window.begin, window.end});
   return windows;
 }
 
+// Never further apart than they are long.
 TEST(EncoderExamplesTest, WindowsEndWithTheFirstThatReachesThePassagesEnd) {
-  using List = std::vector<std::pair<int64_t, int64_t>>;
-  EXPECT_EQ(Windows(0, 10, 4), (List{{0, 0}}));
-  EXPECT_EQ(Windows(1, 10, 4), (List{{0, 1}}));
-  EXPECT_EQ(Windows(10, 10, 4), (List{{0, 10}}));
-  EXPECT_EQ(Windows(11, 10, 4), (List{{0, 10}, {4, 11}}));
-  EXPECT_EQ(Windows(14, 10, 4), (List{{0, 10}, {4, 14}}));
-  EXPECT_EQ(Windows(15, 10, 4), (List{{0, 10}, {4, 14}, {8, 15}}));
-  // Never further apart than they are long.
-  EXPECT_EQ(Windows(7, 3, 128), (List{{0, 3}, {3, 6}, {6, 7}}));
-  EXPECT_EQ(Windows(3, 1, 1), (List{{0, 1}, {1, 2}, {2, 3}}));
+  const struct {
+    int64_t tokens, room, stride;
+    Ranges windows;
+  } kCases[] = {{0, 10, 4, {{0, 0}}},
+                {1, 10, 4, {{0, 1}}},
+                {10, 10, 4, {{0, 10}}},
+                {11, 10, 4, {{0, 10}, {4, 11}}},
+                {14, 10, 4, {{0, 10}, {4, 14}}},
+                {15, 10, 4, {{0, 10}, {4, 14}, {8, 15}}},
+                {7, 3, 128, {{0, 3}, {3, 6}, {6, 7}}},
+                {3, 1, 1, {{0, 1}, {1, 2}, {2, 3}}}};
+  for (const auto& [tokens, room, stride, windows] : kCases)
+    EXPECT_EQ(Windows(tokens, room, stride), windows) << tokens;
 }
 
 TEST(EncoderExamplesTest, AWindowLearnsTheAnswerThatItHoldsElseCls) {
@@ -208,29 +213,17 @@ TEST(EncoderExamplesTest, AnswersAreTheTokensThatShareTheirBytes) {
       LoadTokenizer("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncafe\nnoir\n##s\n\xE4\xB8\xAD\nx\n,\n", "vocab.txt", 0);
   const std::string passage = "x Caf\xC3\xA9s, noir \xE4\xB8\xADx \xF0\x9F\x98\x80 Cafe\xCC\x81";
   //                           0 2 3 4 5  7 8  10     15         18 20           25
-  struct Case {
-    int64_t begin, length;
-    int64_t first, last;  // tokens of the passage
-  };
-  // x, cafe, ##s, ",", noir, 中, x, [UNK], cafe
-  for (const Case& one : {Case{0, 1, 0, 0},
-                          {2, 6, 1, 2},
-                          {2, 5, 1, 1},
-                          {6, 1, 1, 1},
-                          {8, 1, 3, 3},
-                          {10, 4, 4, 4},
-                          {15, 3, 5, 5},
-                          {15, 4, 5, 6},
-                          {20, 4, 7, 7},
-                          {20, 11, 7, 8},
-                          {25, 6, 8, 8}}) {
+  // Where the answer begins, its bytes, and its first and last token of: x, cafe, ##s, ",", noir, 中, x, [UNK], cafe.
+  constexpr int kCases[][4] = {{0, 1, 0, 0},  {2, 6, 1, 2},  {2, 5, 1, 1},  {6, 1, 1, 1},   {8, 1, 3, 3}, {10, 4, 4, 4},
+                               {15, 3, 5, 5}, {15, 4, 5, 6}, {20, 4, 7, 7}, {20, 11, 7, 8}, {25, 6, 8, 8}};
+  for (const auto& [begin, length, first, last] : kCases) {
     const auto source =
-        Make(TaskOfForm(TaskForm::kSpan), {Question("x", passage, passage.substr(one.begin, one.length), one.begin)},
+        Make(TaskOfForm(TaskForm::kSpan), {Question("x", passage, passage.substr(begin, length), begin)},
              {.input_length = 20}, TextSource::Order::kSequential, bert);
     Batch batch = source->EmptyBatch(1);
     source->Write(0, 0, batch, 0);
-    EXPECT_EQ(batch.Get("start_positions").data<int32_t>()[0], 3 + one.first) << one.begin;
-    EXPECT_EQ(batch.Get("end_positions").data<int32_t>()[0], 3 + one.last) << one.begin;
+    EXPECT_EQ(batch.Get("start_positions").data<int32_t>()[0], 3 + first) << begin;
+    EXPECT_EQ(batch.Get("end_positions").data<int32_t>()[0], 3 + last) << begin;
   }
 }
 
@@ -256,38 +249,43 @@ TEST(EncoderExamplesTest, APassHasEachExampleOnceAndIsAFunctionOfSeedAndPass) {
 }
 
 TEST(EncoderExamplesTest, WhatCannotBeLearntIsNamed) {
-  const auto message = [](const TaskType& type, const TaskRow& row, ErrorKind kind,
-                          const EncoderTaskOptions& options = {.input_length = 16},
-                          std::shared_ptr<const Tokenizer> tokenizer = Bytes()) {
-    return MessageOf([&] { Make(type, {row}, options, TextSource::Order::kSequential, tokenizer); }, kind);
-  };
   const TaskType classes = TaskOfForm(TaskForm::kClassification, {"no", "yes"}), span = TaskOfForm(TaskForm::kSpan);
-  TaskRow row = Row("a", "b");
-  row.label = 2;
-  EXPECT_EQ(message(classes, row, ErrorKind::kData), "test.tsv, line 7: the label 2 is none of 2");
-  EXPECT_EQ(message(TaskOfForm(TaskForm::kMultipleChoice), Row(""), ErrorKind::kData),
-            "test.tsv, line 7: the label 0 is none of 0");
-  row.labelled = false;
-  EXPECT_EQ(message(classes, row, ErrorKind::kData), "test.tsv, line 7: has no label to learn");
-  row = Row("a", "b");
-  row.number = 1e300;
-  EXPECT_EQ(message(TaskOfForm(TaskForm::kRegression), row, ErrorKind::kData),
-            "test.tsv, line 7: the score is not a finite number");
-  EXPECT_EQ(message(span, Row("a"), ErrorKind::kData), "test.tsv, line 7: has no text that an answer could stand in");
-  EXPECT_EQ(message(span, Question("a", "abc", "cd", 2), ErrorKind::kData),
-            "test.tsv, line 7: the answer at byte 2 is not within its text");
-  row = Question("a", "abc", "x", 0);
-  row.answers[0].begin.reset();
-  EXPECT_EQ(message(span, row, ErrorKind::kData), "test.tsv, line 7: no answer stands in its text");
-  EXPECT_EQ(message(span, Question("a", "abc", "", 1), ErrorKind::kData),
-            "test.tsv, line 7: the tokenizer leaves nothing of the answer");
-  EXPECT_EQ(message(span, Question("abcdefgh", "abc", "a", 0), ErrorKind::kUsage, {.input_length = 11}),
-            "input_length: 11 leaves no room for a passage: a question of 8 tokens and the special ones take 11");
-  EXPECT_EQ(message(classes, Row("a"), ErrorKind::kUsage, {.input_length = 2}),
-            "input_length: 2 is less than 3, the special tokens of a pair of texts");
-  EXPECT_EQ(message(classes, Row("a"), ErrorKind::kUsage, {}, MakeByteTokenizer()),
-            "tokenizer: the bytes tokenizer has no [CLS] token, which an encoder's rows need");
-  EXPECT_EQ(message(span, Row("a"), ErrorKind::kUsage, {.window_stride = 0}), "window_stride: 0 is less than 1");
+  TaskRow third = Row("a", "b"), unlabelled = third, huge = third, elsewhere = Question("a", "abc", "x", 0);
+  third.label = 2;
+  unlabelled.labelled = false;
+  huge.number = 1e300;
+  elsewhere.answers[0].begin.reset();
+  struct Learnt {
+    TaskType type;
+    TaskRow row;
+    EncoderTaskOptions options = {.input_length = 16};
+    std::shared_ptr<const Tokenizer> tokenizer = Bytes();
+  };
+  const auto learn = [](const Learnt& one) {
+    Make(one.type, {one.row}, one.options, TextSource::Order::kSequential, one.tokenizer);
+  };
+  testing::ExpectRefused<Learnt>(
+      {{"a label", {classes, third}, {"test.tsv, line 7: the label 2 is none of 2"}},
+       {"no choice", {TaskOfForm(TaskForm::kMultipleChoice), Row("")}, {"line 7: the label 0 is none of 0"}},
+       {"no label", {classes, unlabelled}, {"line 7: has no label to learn"}},
+       {"a score", {TaskOfForm(TaskForm::kRegression), huge}, {"line 7: the score is not a finite number"}},
+       {"no passage", {span, Row("a")}, {"line 7: has no text that an answer could stand in"}},
+       {"a place", {span, Question("a", "abc", "cd", 2)}, {"line 7: the answer at byte 2 is not within its text"}},
+       {"elsewhere", {span, elsewhere}, {"line 7: no answer stands in its text"}},
+       {"no token", {span, Question("a", "abc", "", 1)}, {"line 7: the tokenizer leaves nothing of the answer"}}},
+      learn, ErrorKind::kData);
+  testing::ExpectRefused<Learnt>(
+      {{"a question",
+        {span, Question("abcdefgh", "abc", "a", 0), {.input_length = 11}},
+        {"input_length: 11 leaves no room for a passage: a question of 8 tokens and the special ones take 11"}},
+       {"a length",
+        {classes, Row("a"), {.input_length = 2}},
+        {"input_length: 2 is less than 3, the special tokens of a pair of texts"}},
+       {"no [CLS]",
+        {classes, Row("a"), {}, MakeByteTokenizer()},
+        {"tokenizer: the bytes tokenizer has no [CLS] token, which an encoder's rows need"}},
+       {"a stride", {span, Row("a"), {.window_stride = 0}}, {"window_stride: 0 is less than 1"}}},
+      learn);
 }
 
 }  // namespace crosstalk::encoder_examples_test

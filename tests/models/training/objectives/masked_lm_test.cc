@@ -121,11 +121,8 @@ TEST(MaskedLmTest, NgramsAreWholeWordsWithinTheirSegmentAndTheBudget) {
     full += std::ssize(covered) == budget;
   }
   EXPECT_EQ(full, 3000);  // words of one token fill what is left
-}
-
-TEST(MaskedLmTest, NoWordThatFitsGivesNone) {
   RandomSequence random = Sequence(0);
-  EXPECT_TRUE(ChooseNgrams(OneSegment({4, 5, 6}), 3, random).empty());
+  EXPECT_TRUE(ChooseNgrams(OneSegment({4, 5, 6}), 3, random).empty()) << "no word fits";
   EXPECT_EQ(ChooseNgrams(OneSegment({4, 5, 6}), 4, random).size(), 1u);
 }
 

@@ -8,20 +8,6 @@ namespace crosstalk::span_corruption_test {
 
 const SpanCorruptionOptions kT5;
 
-TEST(SpanCorruptionTest, LengthsAreThoseOfT5) {
-  struct Case {
-    int64_t inputs, raw, targets;
-  };
-  for (const Case& c : {Case{512, 568, 114}, Case{128, 141, 29}, Case{64, 70, 14}}) {
-    const SpanLengths lengths = LengthsForInputs(c.inputs, kT5);
-    EXPECT_EQ(lengths.raw, c.raw);
-    EXPECT_EQ(lengths.inputs, c.inputs);
-    EXPECT_EQ(lengths.targets, c.targets);
-  }
-  EXPECT_EQ(CountSpans(568, kT5).noise_tokens, 85);
-  EXPECT_EQ(CountSpans(568, kT5).spans, 28);
-}
-
 // The published computation: grow the raw length while the inputs fit; at density 0.5, if the targets come out longer
 // than the inputs, take one off both raw and targets. (Ours always hides a span; here a few hidden tokens would round
 // to none, so this is for lengths above that.)
@@ -65,13 +51,21 @@ TEST(SpanCorruptionTest, LengthsAreThePublishedOnesAtEveryDensity) {
   }
   EXPECT_GT(taken_off, 100);
   EXPECT_GT(padded, 10);
-  const SpanLengths sixteen = LengthsForInputs(16, {0.5, 3});
-  EXPECT_EQ(sixteen.raw, 22);
-  EXPECT_EQ(sixteen.inputs, 16);
-  EXPECT_EQ(sixteen.targets, 16);
+  // T5's own, and what follows from the rule.
+  const struct {
+    SpanCorruptionOptions options;
+    int64_t inputs, raw, targets;
+  } kCases[] = {{kT5, 512, 568, 114}, {kT5, 128, 141, 29}, {kT5, 64, 70, 14}, {{0.5, 3}, 16, 22, 16}};
+  for (const auto& [options, inputs, raw, targets] : kCases) {
+    const SpanLengths lengths = LengthsForInputs(inputs, options);
+    EXPECT_EQ((std::vector<int64_t>{lengths.raw, lengths.inputs, lengths.targets}),
+              (std::vector<int64_t>{raw, inputs, targets}));
+  }
 }
 
 TEST(SpanCorruptionTest, CountsRoundHalfToEven) {
+  EXPECT_EQ(CountSpans(568, kT5).noise_tokens, 85);      // 85.2
+  EXPECT_EQ(CountSpans(568, kT5).spans, 28);             // 28.3
   EXPECT_EQ(CountSpans(10, {0.25, 3}).noise_tokens, 2);  // 2.5
   EXPECT_EQ(CountSpans(14, {0.25, 3}).noise_tokens, 4);  // 3.5
   EXPECT_EQ(CountSpans(100, {0.05, 2}).spans, 2);        // 5 / 2 = 2.5
@@ -79,15 +73,6 @@ TEST(SpanCorruptionTest, CountsRoundHalfToEven) {
   EXPECT_EQ(CountSpans(2, kT5).noise_tokens, 1);         // at least one
   EXPECT_EQ(CountSpans(4, {0.99, 3}).noise_tokens, 3);   // at most all but one
   EXPECT_EQ(CountSpans(100, {0.9, 1}).spans, 10);        // one gap each
-}
-
-TEST(SpanCorruptionTest, LongestRawChunkThatFits) {
-  for (int64_t n = 4; n < 700; ++n) {
-    const SpanLengths lengths = LengthsForInputs(n, kT5);
-    EXPECT_EQ(lengths.inputs, n);
-    const SpanCounts counts = CountSpans(lengths.raw + 1, kT5);
-    EXPECT_GT(lengths.raw + 1 - counts.noise_tokens + counts.spans + 1, n);
-  }
 }
 
 TEST(SpanCorruptionTest, MasksHaveTheCountsAndStartWithAGapAndEndWithASpan) {
@@ -212,14 +197,26 @@ TEST(SpanCorruptionTest, EveryCompositionIsEquallyLikely) {
 }
 
 TEST(SpanCorruptionTest, RefusesWhatItCannotDo) {
-  EXPECT_THROW(CountSpans(1, kT5), Error);
-  EXPECT_THROW(CountSpans(10, {0.0, 3}), Error);
-  EXPECT_THROW(CountSpans(10, {1.0, 3}), Error);
-  EXPECT_THROW(CountSpans(10, {0.15, 0.5}), Error);
-  EXPECT_THROW(LengthsForInputs(2, kT5), Error);
-  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer(3);
-  const std::vector<int32_t> tokens(141, 5);
-  testing::ExpectError([&] { CorruptSpans(tokens, 0, 0, kT5, *tokenizer); }, ErrorKind::kUsage, {"7 spans"});
+  testing::ExpectRefused({{"one token", [] { CountSpans(1, kT5); }, {}},
+                          {"nothing hidden",
+                           [] {
+                             CountSpans(10, {0.0, 3});
+                           },
+                           {}},
+                          {"all hidden",
+                           [] {
+                             CountSpans(10, {1.0, 3});
+                           },
+                           {}},
+                          {"half a token",
+                           [] {
+                             CountSpans(10, {0.15, 0.5});
+                           },
+                           {}},
+                          {"two inputs", [] { LengthsForInputs(2, kT5); }, {}},
+                          {"too few sentinels",
+                           [] { CorruptSpans(std::vector<int32_t>(141, 5), 0, 0, kT5, *MakeByteTokenizer(3)); },
+                           {"7 spans"}}});
 }
 
 TEST(SpanCorruptionTest, LengthsForInputsAreTheLongestThatFitHoweverLongTheyAre) {
@@ -230,7 +227,7 @@ TEST(SpanCorruptionTest, LengthsForInputsAreTheLongestThatFitHoweverLongTheyAre)
         const SpanCounts counts = CountSpans(raw, options);
         return raw - counts.noise_tokens + counts.spans + 1;
       };
-      for (int64_t inputs = 3; inputs < int64_t{1} << 41; inputs += 1 + inputs / 3) {
+      for (int64_t inputs = 3; inputs < int64_t{1} << 41; inputs += inputs < 20 ? 1 : 1 + inputs / 3) {
         const SpanLengths lengths = LengthsForInputs(inputs, options);
         EXPECT_EQ(lengths.inputs, inputs_of(lengths.raw)) << density << ", " << span << ", " << inputs;
         EXPECT_LE(inputs_of(lengths.raw), inputs) << density << ", " << span;

@@ -210,25 +210,21 @@ std::vector<TaskPrediction> Learnt(const Task& task, std::vector<TaskRow> rows, 
   return AnswerWithHead(model, *Bytes(), task.type, rows, options);
 }
 
-TEST(EncoderAnswersTest, ATinyBertLearnsAClassification) {
-  std::vector<TaskRow> rows = RandomRows(16);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i].label = static_cast<int64_t>(i % 3);
-  const auto answers = Learnt(Tasks()[0], rows, 80, {.input_length = 32});
-  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(answers[i].answer, Tasks()[0].type.labels[i % 3]) << i;
-}
-
-TEST(EncoderAnswersTest, ATinyBertLearnsARegression) {
-  std::vector<TaskRow> rows = RandomRows(16);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i].number = static_cast<double>(i % 6);
-  const auto answers = Learnt(Tasks()[1], rows, 220, {.input_length = 32});
-  for (size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(std::stod(answers[i].answer), rows[i].number, 0.5) << i;
-}
-
-TEST(EncoderAnswersTest, ATinyBertLearnsChoices) {
-  std::vector<TaskRow> rows = RandomRows(12);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i].label = static_cast<int64_t>(i % rows[i].choices.size());
-  const auto answers = Learnt(Tasks()[2], rows, 60, {.input_length = 24});
-  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(answers[i].answer, rows[i].choices[rows[i].label].answer) << i;
+TEST(EncoderAnswersTest, ATinyBertLearnsClassesNumbersAndChoices) {
+  std::vector<TaskRow> classes = RandomRows(16), numbers = classes, choices = RandomRows(12);
+  for (size_t i = 0; i < 16; ++i) {
+    classes[i].label = static_cast<int64_t>(i % 3);
+    numbers[i].number = static_cast<double>(i % 6);
+    if (i < 12) choices[i].label = static_cast<int64_t>(i % choices[i].choices.size());
+  }
+  const auto labels = Learnt(Tasks()[0], classes, 80, {.input_length = 32}),
+             scores = Learnt(Tasks()[1], numbers, 220, {.input_length = 32}),
+             chosen = Learnt(Tasks()[2], choices, 60, {.input_length = 24});
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(labels[i].answer, Tasks()[0].type.labels[i % 3]) << i;
+    EXPECT_NEAR(std::stod(scores[i].answer), numbers[i].number, 0.5) << i;
+  }
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(chosen[i].answer, choices[i].choices[choices[i].label].answer) << i;
 }
 
 // Passages longer than a window, a question that has no answer among them.
@@ -262,26 +258,30 @@ TEST(EncoderAnswersTest, AThresholdEmptiesWhatIsAboveIt) {
 
 TEST(EncoderAnswersTest, AModelThatCannotAnswerIsRefused) {
   const std::vector<TaskRow> rows = RandomRows(3);
-  const auto message = [&](const EncoderHeads& heads, size_t task,
-                           std::shared_ptr<const Tokenizer> tokenizer = Bytes()) {
-    return MessageOf([&] { AnswerWithHead(Bert(Config(heads), 3), *tokenizer, Tasks()[task].type, rows, kOptions); });
+  struct Asked {
+    EncoderHeads heads;
+    size_t task;
+    std::shared_ptr<const Tokenizer> tokenizer = Bytes();
   };
-  EXPECT_EQ(message({.pooler = true, .classes = 2}, 0), "the model's head has 2 classes, but test has 3");
-  EXPECT_EQ(message({.span = true}, 1), "the model has no head for the regression of test");
-  EXPECT_EQ(message({.span = true}, 2), "the model has no head for the choices of test");
-  EXPECT_EQ(message({}, 3), "the model has no head for the spans of test");
-  EXPECT_EQ(message({.span = true}, 3, MakeByteTokenizer()),
-            "tokenizer: the bytes tokenizer has no [CLS] token, which an encoder's rows need");
+  testing::ExpectRefused<Asked>(
+      {{"classes", {{.pooler = true, .classes = 2}, 0}, {"the model's head has 2 classes, but test has 3"}},
+       {"a number", {{.span = true}, 1}, {"the model has no head for the regression of test"}},
+       {"choices", {{.span = true}, 2}, {"the model has no head for the choices of test"}},
+       {"a span", {{}, 3}, {"the model has no head for the spans of test"}},
+       {"no [CLS]",
+        {{.span = true}, 3, MakeByteTokenizer()},
+        {"tokenizer: the bytes tokenizer has no [CLS] token, which an encoder's rows need"}}},
+      [&](const Asked& one) {
+        AnswerWithHead(Bert(Config(one.heads), 3), *one.tokenizer, Tasks()[one.task].type, rows, kOptions);
+      });
   const Bert model(Config({.span = true}), 3);
-  EXPECT_EQ(MessageOf(
-                [&] {
-                  AnswerWithHead(model, *Bytes(), Tasks()[3].type, rows, kOptions, {[] { return true; }, {}});
-                },
-                ErrorKind::kFailure),
-            "interrupted");
+  const auto answer = [&](const Observer& observer) {
+    return [&, observer] { AnswerWithHead(model, *Bytes(), Tasks()[3].type, rows, kOptions, observer); };
+  };
+  testing::ExpectError(answer({[] { return true; }, {}}), ErrorKind::kFailure, {"interrupted"});
   model.Parameters().back().value.value().Fill(std::numeric_limits<double>::infinity());
-  EXPECT_EQ(MessageOf([&] { AnswerWithHead(model, *Bytes(), Tasks()[3].type, rows, kOptions); }, ErrorKind::kNumerical),
-            "the model's answers are not finite: its parameters have diverged");
+  testing::ExpectError(answer({}), ErrorKind::kNumerical,
+                       {"the model's answers are not finite: its parameters have diverged"});
 }
 
 }  // namespace crosstalk::task_head_test
