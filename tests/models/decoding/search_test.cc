@@ -41,23 +41,23 @@ std::vector<double> LogSoftmax(const Tensor& logits, int64_t vocabulary) {
   return log_p;
 }
 
-NextLogP WholePass(const T5& model, const std::vector<int32_t>& ids) {
-  return [&model, ids](const std::vector<int32_t>& written) {
-    const ContextScope no_grad = NoGrad();
-    std::vector<int32_t> decoder_inputs = {kPadId};
-    decoder_inputs.insert(decoder_inputs.end(), written.begin(), written.end());
-    const Tensor one = OneRow(ids);
-    const Variable hidden = model.Decode(model.Encode(one, {}), NotPadding(one, kPadId), OneRow(decoder_inputs), {});
-    return LogSoftmax(model.Logits(hidden).value(), model.config().vocabulary);
-  };
+Variable LogitsOf(const T5& model, const std::vector<int32_t>& ids, const std::vector<int32_t>& written) {
+  std::vector<int32_t> decoder_inputs = {kPadId};
+  decoder_inputs.insert(decoder_inputs.end(), written.begin(), written.end());
+  const Tensor one = OneRow(ids);
+  return model.Logits(model.Decode(model.Encode(one, {}), NotPadding(one, kPadId), OneRow(decoder_inputs), {}));
 }
 
-NextLogP WholePass(const Lm& model, const std::vector<int32_t>& ids) {
+Variable LogitsOf(const Lm& model, std::vector<int32_t> ids, const std::vector<int32_t>& written) {
+  ids.insert(ids.end(), written.begin(), written.end());
+  return model.Logits(model.Forward(OneRow(ids), {}));
+}
+
+template <typename OneModel>
+NextLogP WholePass(const OneModel& model, const std::vector<int32_t>& ids) {
   return [&model, ids](const std::vector<int32_t>& written) {
     const ContextScope no_grad = NoGrad();
-    std::vector<int32_t> all = ids;
-    all.insert(all.end(), written.begin(), written.end());
-    return LogSoftmax(model.Logits(model.Forward(OneRow(all), {})).value(), model.config().vocabulary);
+    return LogSoftmax(LogitsOf(model, ids, written).value(), model.config().vocabulary);
   };
 }
 

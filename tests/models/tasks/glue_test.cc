@@ -194,14 +194,4 @@ TEST(StoriesTaskTest, NoPairOfTheDevSetWasTrainedOn) {
   for (const TaskRow& row : Kept(TaskSplit::kDev)) EXPECT_EQ(seen.count(row.first + *row.second), 0u) << row.first;
 }
 
-TEST(StoriesTaskTest, PredictionsAreReadAsTheyAreWritten) {
-  const TempDir directory;
-  const TaskType& type = FindTask("stories");
-  const auto rows = Kept(TaskSplit::kTest);
-  EXPECT_EQ(type.answer_of_text(type, rows[0], " yes"), "yes");
-  EXPECT_EQ(type.answer_of_text(type, rows[0], "yesterday"), "yesterday");
-  EXPECT_EQ(type.write(type, rows, SomePredictions(type, rows), TaskSplit::kTest)[0].name, "stories.tsv");
-  ExpectRoundTrip(type, rows, SomePredictions(type, rows), directory.path());
-}
-
 }  // namespace crosstalk::glue_test

@@ -98,33 +98,24 @@ std::vector<std::map<int64_t, int>> Counts(const TaskMixture& mixture, size_t ta
   return counts;
 }
 
-TEST(TaskMixtureTest, APassHasEveryRowOnce) {
-  const TaskMixture mixture({5, 11, 1}, std::nullopt, 3);
-  EXPECT_EQ(mixture.size(), 17);
-  for (int64_t pass = 0; pass < 4; ++pass) {
-    const auto counts = Counts(mixture, 3, 17 * pass, 17 * (pass + 1));
-    const size_t sizes[] = {5, 11, 1};
-    for (size_t task = 0; task < 3; ++task) {
-      EXPECT_EQ(counts[task].size(), sizes[task]);
-      for (const auto& [row, count] : counts[task]) EXPECT_EQ(count, 1) << "task " << task << ", row " << row;
-    }
-  }
-}
-
-TEST(TaskMixtureTest, ACapTakesAsManyRowsOfALargeTaskAndAllOfThemInTurn) {
-  const TaskMixture mixture({3, 10}, 4, 3);
-  EXPECT_EQ(mixture.size(), 7);
-  // Five passes take 20 rows of the large task: each of its ten rows twice, and each once in the first ten of them.
-  const auto counts = Counts(mixture, 2, 0, 35);
-  for (const auto& [row, count] : counts[0]) EXPECT_EQ(count, 5) << row;
-  EXPECT_EQ(counts[1].size(), 10u);
-  for (const auto& [row, count] : counts[1]) EXPECT_EQ(count, 2) << row;
+// Without a cap a pass has every row once. With one it takes as many rows of a large task, all of them in turn: five
+// passes of four have each of ten rows twice.
+TEST(TaskMixtureTest, APassHasEveryRowOnceOrAsManyAsTheCap) {
+  const TaskMixture all({5, 11, 1}, std::nullopt, 3), capped({3, 10}, 4, 3);
+  EXPECT_EQ(all.size(), 17);
+  EXPECT_EQ(capped.size(), 7);
+  const auto expect = [](const std::map<int64_t, int>& counts, size_t rows, int times) {
+    EXPECT_EQ(counts.size(), rows);
+    for (const auto& [row, count] : counts) EXPECT_EQ(count, times) << row;
+  };
+  const size_t sizes[] = {5, 11, 1};
   for (int64_t pass = 0; pass < 5; ++pass) {
-    int64_t large = 0;
-    const auto counts_of_pass = Counts(mixture, 2, 7 * pass, 7 * (pass + 1));
-    for (const auto& [row, count] : counts_of_pass[1]) large += count;
-    EXPECT_EQ(large, 4) << "pass " << pass;
+    const auto counts = Counts(all, 3, 17 * pass, 17 * (pass + 1));
+    for (size_t task = 0; task < 3; ++task) expect(counts[task], sizes[task], 1);
+    expect(Counts(capped, 2, 7 * pass, 7 * (pass + 1))[1], 4, 1);
   }
+  expect(Counts(capped, 2, 0, 35)[0], 3, 5);
+  expect(Counts(capped, 2, 0, 35)[1], 10, 2);
 }
 
 TEST(TaskMixtureTest, PassesAndSeedsHaveOrdersOfTheirOwn) {

@@ -287,19 +287,6 @@ TEST(PublishedTokenizerTest, WhatIsReadCanBeKept) {
   testing::MessageOf([&] { LoadTokenizer(with_steps(13), "x", 0); }, ErrorKind::kData);
 }
 
-TEST(PublishedTokenizerTest, WhatWouldNotComeBackIsNotKept) {
-  const std::unique_ptr<Tokenizer> tokenizer = MakeSentencePieceTokenizer({.bytes = AlbertModel()}, "x", 5);
-  CheckKept(*tokenizer, 5);
-  EXPECT_EQ(testing::MessageOf([&] { CheckKept(*tokenizer, 7); }, ErrorKind::kData),
-            "tokenizer: it cannot be kept, for its file would give one that has 17 ids, not 15");
-}
-
-TEST(PublishedTokenizerTest, AFolderWithoutATokenizerSaysWhatItLooksFor) {
-  const TempDir dir;
-  testing::ExpectError([&] { OpenTokenizer(dir.path()); }, ErrorKind::kData,
-                       {"tokenizer.json, vocab.txt, spiece.model, tokenizer.model"});
-}
-
 // As Hugging Face's tokenizers library (0.23) has them; ALBERT's of the tokenizer.json that is made of its model.
 TEST(PublishedTokenizerTest, PublishedFilesGiveTheReferencesIds) {
   const char* data = std::getenv("CROSSTALK_DATA");

@@ -20,23 +20,17 @@ const std::string& TrainedModel() {
   return model;
 }
 
-TEST(SentencePieceTokenizerTest, HasTheSpecialIdsAndSentinelsOfT5) {
+TEST(SentencePieceTokenizerTest, TextIsSpelledInFewPiecesAndWhatWasNeverShownInBytes) {
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(TrainedModel(), "trained");
-  EXPECT_LE(tokenizer->vocab_size(), 800);
-  EXPECT_GT(tokenizer->vocab_size(), 400);
-  EXPECT_EQ(tokenizer->Sentinel(0), tokenizer->vocab_size() - 1);
+  EXPECT_TRUE(tokenizer->vocab_size() > 400 && tokenizer->vocab_size() <= 800) << tokenizer->vocab_size();
   const std::string text = "Agnes was a baker from Ashford. She kept ten red boxes.";
   const std::vector<int32_t> ids = tokenizer->Encode(text);
   EXPECT_EQ(tokenizer->Decode(ids), text);
   EXPECT_LT(ids.size(), text.size() / 2);
-  for (const int32_t id : ids) {
-    EXPECT_GT(id, tokenizer->special_tokens().unknown);
-    EXPECT_FALSE(tokenizer->IsSentinel(id));
-  }
-  // Characters that it was never shown are spelled in bytes, so that nothing is unknown.
+  for (const int32_t id : ids)
+    EXPECT_TRUE(id > tokenizer->special_tokens().unknown && !tokenizer->IsSentinel(id)) << id;
   const std::string strange = "\xE6\x97\xA5 caf\xC3\xA9 \xF0\x9F\x99\x82";
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(strange)), strange);
-  EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{tokenizer->Sentinel(0), ids[0], 1, 0}), "<extra_id_0> Agnes");
   EXPECT_TRUE(tokenizer->Encode("").empty());
 }
 

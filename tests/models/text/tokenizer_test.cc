@@ -19,8 +19,7 @@ TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
   EXPECT_EQ(tokenizer->Encode(text), (std::vector<int32_t>{100, 35, 198, 172, 13}));
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text)), text);
   EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{358, 100, 1, 0, 357}), "<extra_id_0>a<extra_id_1>");
-  EXPECT_THROW(tokenizer->Decode(std::vector<int32_t>{359}), Error);
-  EXPECT_THROW(tokenizer->Decode(std::vector<int32_t>{-1}), Error);
+  for (const int32_t id : {359, -1}) EXPECT_THROW(tokenizer->Decode(std::vector<int32_t>{id}), Error);
 }
 
 TEST(TokenizerTest, CharactersAreTokensInTheirOrder) {

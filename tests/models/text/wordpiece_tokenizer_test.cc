@@ -129,25 +129,6 @@ TEST(WordPieceTokenizerTest, DecodingJoinsPiecesAndCleansUp) {
   EXPECT_THROW(tokenizer->Decode(std::vector<int32_t>{tokenizer->vocab_size()}), Error);
 }
 
-TEST(WordPieceTokenizerTest, AVocabularyAloneSaysWhetherItIsCased) {
-  EXPECT_EQ(LoadTokenizer(Lines(Pieces()), "x")->Encode("THE")[0], 5);
-  std::vector<std::string> cased = Pieces();
-  cased.push_back("Paris");
-  EXPECT_EQ(LoadTokenizer(Lines(cased), "x")->Encode("THE")[0], 1);
-  EXPECT_EQ(LoadTokenizer(Lines(cased), "x")->Encode("Paris")[0], static_cast<int32_t>(cased.size() - 1));
-}
-
-TEST(WordPieceTokenizerTest, TheKeptDescriptorMakesTheSameAgain) {
-  for (const BertRules& rules : {BertRules{}, BertRules{.clean = false, .strip_accents = false, .lower_case = false}}) {
-    const std::unique_ptr<Tokenizer> tokenizer = Make(rules);
-    EXPECT_EQ(tokenizer->FileName(), "tokenizer.json");
-    const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer->FileContents(), "kept", 77);
-    EXPECT_EQ(again->FileContents(), tokenizer->FileContents());
-    EXPECT_EQ(again->vocab_size(), tokenizer->vocab_size());
-    for (const Expected& row : Reference()) EXPECT_EQ(Tokens(*again, row.text), Tokens(*tokenizer, row.text));
-  }
-}
-
 TEST(WordPieceTokenizerTest, BrokenVocabulariesAreRefusedByName) {
   const std::string good = Lines(Pieces());
   testing::ExpectRefused<std::string>(

@@ -87,16 +87,13 @@ TEST(CheckpointTest, StepsAreInOrderAndOtherNamesAreNot) {
 TEST(CheckpointTest, NamesThatAreNotPlainAreRefused) {
   const TempDir dir;
   CheckpointStore store(dir / "checkpoints");
+  const auto save = [&](const std::vector<CheckpointFile>& files) { store.Save(1, files); };
   for (const char* name : {"", ".", "..", "a/b", "../a", ".hidden", "manifest.json", "a b", "a\n"}) {
-    MessageOf([&] { store.Save(1, std::vector<CheckpointFile>{BytesFile(name, "x")}); }, ErrorKind::kUsage);
+    MessageOf([&] { save({BytesFile(name, "x")}); });
   }
-  MessageOf(
-      [&] {
-        store.Save(1, std::vector<CheckpointFile>{BytesFile("a", "x"), BytesFile("a", "x")});
-      },
-      ErrorKind::kUsage);
-  MessageOf([&] { store.Save(-1, FilesOf(1)); }, ErrorKind::kUsage);
-  MessageOf([&] { store.Prune(0); }, ErrorKind::kUsage);
+  MessageOf([&] { save({BytesFile("a", "x"), BytesFile("a", "x")}); });
+  MessageOf([&] { store.Save(-1, FilesOf(1)); });
+  MessageOf([&] { store.Prune(0); });
   EXPECT_EQ(ListDirectory(dir / "checkpoints"), Names{});
 }
 
@@ -104,38 +101,34 @@ TEST(CheckpointTest, DamageIsRefusedWithTheFileAndTheReason) {
   const TempDir dir;
   CheckpointStore store(dir.path());
   const std::string path = store.Save(1, FilesOf(1), 1.5).path;
-  const std::string model = path + "/model.safetensors";
-  const std::string good = ReadFile(model);
-  const auto reason = [&] { return MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData); };
-
-  Put(model, good.substr(0, 500));
-  EXPECT_EQ(reason(), model + ": truncated: has 500 bytes, the manifest says 1007");
-  Put(model, "");
-  EXPECT_EQ(reason(), model + ": truncated: has 0 bytes, the manifest says 1007");
-  Put(model, good + "x");
-  EXPECT_EQ(reason(), model + ": too long: has 1008 bytes, the manifest says 1007");
-  for (size_t bit : {size_t{0}, size_t{4001}, 8 * good.size() - 1}) {
-    std::string flipped = good;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    Put(model, flipped);
-    EXPECT_NE(reason().find(model + ": altered: has the checksum crc64:"), std::string::npos) << reason();
-  }
-  RemoveAll(model);
-  EXPECT_EQ(reason(), model + ": missing, but in the manifest");
-  CreateDirectories(model);
-  EXPECT_EQ(reason(), model + ": is a directory");
-  RemoveAll(model);
-  Put(model, good);
-  EXPECT_NO_THROW(VerifyCheckpoint(path));
-
-  Put(path + "/extra", "");
-  EXPECT_EQ(reason(), path + "/extra: a foreign file: it is not in the manifest");
-  RemoveAll(path + "/extra");
-  const std::string manifest = ReadFile(path + "/manifest.json");
-  RemoveAll(path + "/manifest.json");
-  EXPECT_EQ(reason(), path + ": has no manifest.json: not a checkpoint, or not a whole one");
-  Put(path + "/manifest.json", manifest);
-  EXPECT_NO_THROW(VerifyCheckpoint(path));
+  const std::string model = path + "/model.safetensors", good = ReadFile(model);
+  const std::string manifest = path + "/manifest.json", whole = ReadFile(manifest);
+  const auto with = [&](const std::string& bytes) { return [&, bytes] { Put(model, bytes); }; };
+  const auto flipped = [&](size_t bit) {
+    std::string bytes = good;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+    return with(bytes);
+  };
+  testing::ExpectRefused<std::function<void()>>(
+      {{"cut", with(good.substr(0, 500)), {model + ": truncated: has 500 bytes, the manifest says 1007"}},
+       {"empty", with(""), {model + ": truncated: has 0 bytes, the manifest says 1007"}},
+       {"longer", with(good + "x"), {model + ": too long: has 1008 bytes, the manifest says 1007"}},
+       {"the first bit", flipped(0), {model + ": altered: has the checksum crc64:"}},
+       {"bit 4001", flipped(4001), {model + ": altered: has the checksum crc64:"}},
+       {"the last bit", flipped(8 * good.size() - 1), {model + ": altered: has the checksum crc64:"}},
+       {"gone", [&] { RemoveAll(model); }, {model + ": missing, but in the manifest"}},
+       {"a folder", [&] { RemoveAll(model), CreateDirectories(model); }, {model + ": is a directory"}},
+       {"foreign", [&] { Put(path + "/extra", ""); }, {path + "/extra: a foreign file: it is not in the manifest"}},
+       {"no manifest",
+        [&] { RemoveAll(manifest); },
+        {path + ": has no manifest.json: not a checkpoint, or not a whole one"}}},
+      [&](const std::function<void()>& damage) {
+        Put(model, good), Put(manifest, whole), RemoveAll(path + "/extra");
+        EXPECT_NO_THROW(VerifyCheckpoint(path));
+        damage();
+        VerifyCheckpoint(path);
+      },
+      ErrorKind::kData);
   testing::ExpectError([&] { VerifyCheckpoint(dir / "none"); }, ErrorKind::kData, {"No such file"});
 }
 
@@ -210,26 +203,22 @@ TEST(CheckpointTest, PruneKeepsTheNewestAndTheBest) {
   EXPECT_EQ(ListDirectory(dir.path()), (Names{"step-00000002", "step-00000005", "step-00000006"}));
 }
 
-TEST(CheckpointTest, PruneNeverRemovesTheOnlyGoodOne) {
-  const TempDir dir;
-  CheckpointStore saving(dir.path());
+// What is not good stays, and so does the newest good one, and that of the lowest score.
+TEST(CheckpointTest, PruneRemovesNothingThatIsNotGoodNorTheOnlyGoodOne) {
+  const TempDir dir, other;
+  CheckpointStore saving(dir.path()), scored(other.path());
+  for (int64_t step = 1; step <= 6; ++step) scored.Save(step, FilesOf(step), step == 2 ? 1.0 : 2.0);
   for (int64_t step = 1; step <= 5; ++step) saving.Save(step, FilesOf(step));
   for (int64_t step = 3; step <= 5; ++step) Put(saving.PathOf(step) + "/state.json", "");
   CheckpointStore store(dir.path());
   EXPECT_EQ(store.Prune(1).removed, Steps{1});
   EXPECT_EQ(store.Steps(), (Steps{2, 3, 4, 5}));
   EXPECT_EQ(store.FindNewestGood().checkpoint->step, 2);
-}
-
-TEST(CheckpointTest, PruneRemovesNothingThatIsNotGood) {
-  const TempDir dir;
-  CheckpointStore saving(dir.path());
-  for (int64_t step = 1; step <= 6; ++step) saving.Save(step, FilesOf(step), step == 2 ? 1.0 : 2.0);
-  Put(saving.PathOf(2) + "/manifest.json", "{}");
-  Put(saving.PathOf(3) + "/state.json", "");
-  CheckpointStore store(dir.path());
-  EXPECT_EQ(store.Prune(1).removed, (Steps{4, 5}));  // 1 has the lowest score of the good ones
-  EXPECT_EQ(store.Steps(), (Steps{1, 2, 3, 6}));
+  Put(scored.PathOf(2) + "/manifest.json", "{}");
+  Put(scored.PathOf(3) + "/state.json", "");
+  CheckpointStore with_scores(other.path());
+  EXPECT_EQ(with_scores.Prune(1).removed, (Steps{4, 5}));
+  EXPECT_EQ(with_scores.Steps(), (Steps{1, 2, 3, 6}));
 }
 
 TEST(CheckpointTest, SavingAStepAgainReplacesIt) {

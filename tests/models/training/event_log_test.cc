@@ -180,10 +180,9 @@ TEST(EventLogTest, AResumedRunKeepsWhatPrecedesAndGoesOnInANewFile) {
   using All = std::vector<std::pair<std::string, int64_t>>;
   {
     EventLog log(dir.path(), 0, MetricsLog::Evaluated::kNo);
-    log.AppendScalars(Line(R"({"event": "train", "step": 1, "loss": 1})"));
-    log.AppendScalars(Line(R"({"event": "train", "step": 2, "loss": 1})"));
-    log.AppendScalars(Line(R"({"event": "eval", "step": 2, "loss": 1})"));
-    log.AppendScalars(Line(R"({"event": "train", "step": 3, "loss": 1})"));
+    for (const auto& [event, step] : {std::pair("train", 1), {"train", 2}, {"eval", 2}, {"train", 3}}) {
+      log.AppendScalars(Json::MakeObject({{"event", event}, {"step", step}, {"loss", 1}}));
+    }
   }
   const std::string name = ReadEvents(dir.path()).names[0];
   const std::string whole = ReadBytes(dir / name);

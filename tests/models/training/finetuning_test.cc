@@ -92,8 +92,8 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   testing::ExpectError([&] { Config("lm"); }, ErrorKind::kUsage, {"learns no tasks"});
 }
 
-// Of 100 examples, in steps of 8. Steps that are known need no examples; a warm-up that is a share leaves a step for
-// the rest.
+// There are 100 examples, and 8 in a step. Steps that are known need no examples; a warm-up that is a share leaves a
+// step for the rest.
 TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
   struct Case {
     int64_t given;
@@ -145,6 +145,9 @@ TEST_F(FinetuningTest, ARunLeavesItsAnswersAndTheirScores) {
     EXPECT_EQ(scores.At("score").AsDouble(), scores.At("tasks").At("sst-2").At("score").AsDouble());
     const std::string test = ReadFile(run + "/predictions/test/SST-2.tsv");
     EXPECT_EQ(std::count(test.begin(), test.end(), '\n'), 4) << test;
+    if (model != "albert") continue;
+    WriteTaskFile(dir_ / "data", "SST-2/dev.tsv", "sentence\tlabel\nother film\t1\n");
+    testing::ExpectError([&] { Train(config, run, ResumeOptions::From::kNewest); }, ErrorKind::kData, {"has changed"});
   }
 }
 
@@ -190,14 +193,6 @@ TEST_F(FinetuningTest, AStateThatIsCarriedOverChangesTheSteps) {
   TrainingConfig bert = Config("bert");
   bert.optimization.optimizer_start = OptimizerStart::kCarried;
   testing::ExpectError([&] { Train(bert, dir_ / "bert-carried"); }, ErrorKind::kUsage, {"classification"});
-}
-
-TEST_F(FinetuningTest, OtherRowsAreAnotherRun) {
-  const TrainingConfig config = Config("bert");
-  Train(config, dir_ / "run");
-  WriteTaskFile(dir_ / "data", "SST-2/dev.tsv", "sentence\tlabel\nother film\t1\n");
-  testing::ExpectError([&] { Train(config, dir_ / "run", ResumeOptions::From::kNewest); }, ErrorKind::kData,
-                       {"has changed"});
 }
 
 TEST_F(FinetuningTest, WhatDoesNotFitIsRefused) {

@@ -16,40 +16,27 @@
 
 namespace crosstalk::run_folder_test {
 
-TEST(RunLockTest, OnlyOneHolds) {
-  const TempDir dir;
-  auto lock = std::make_unique<RunLock>(dir / "run");
-  EXPECT_THROW(RunLock(dir / "run"), Error);
-  lock.reset();
-  EXPECT_NO_THROW(RunLock(dir / "run"));
-}
-
+// A run's file or a checkpoint makes a run of a folder; what is neither, nor left by a first save, is foreign.
 TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
   const TempDir dir;
-  const RunFolder folder(dir / "run");
-  EXPECT_FALSE(folder.HoldsRun());
-  EXPECT_FALSE(folder.ForeignName());
+  const RunFolder folder(dir / "run"), lost(dir / "lost");
+  const auto expect = [](const RunFolder& of, bool holds, std::optional<std::string> foreign) {
+    EXPECT_EQ(of.HoldsRun(), holds);
+    EXPECT_EQ(of.ForeignName(), foreign);
+  };
+  expect(folder, false, {});
   const RunLock lock(folder.path());
-  EXPECT_FALSE(folder.HoldsRun());
-  EXPECT_FALSE(folder.ForeignName());
+  expect(folder, false, {});
   WriteBytes(dir / "run/letter.txt", "Dear reader");
-  EXPECT_EQ(folder.ForeignName(), "letter.txt");
+  expect(folder, false, "letter.txt");
   WriteBytes(folder.RunFile(), "{}");
-  EXPECT_TRUE(folder.HoldsRun());
-  EXPECT_FALSE(folder.ForeignName());
-}
-
-TEST(RunFolderTest, CheckpointsMakeARunOfAFolderThatHasLostItsRunFile) {
-  const TempDir dir;
-  const RunFolder folder(dir / "run");
-  CreateDirectories(dir / "run/checkpoints/.step-00000000.tmp-1");  // of a run that was cut in its first save
-  EXPECT_FALSE(folder.HoldsRun());
-  EXPECT_FALSE(folder.ForeignName());
-  WriteBytes(dir / "run/checkpoints/letter.txt", "Dear reader");
-  EXPECT_EQ(folder.ForeignName(), "checkpoints");
-  CheckpointStore(folder.CheckpointDirectory()).Save(3, {});
-  EXPECT_TRUE(folder.HoldsRun());
-  EXPECT_FALSE(folder.ForeignName());
+  expect(folder, true, {});
+  CreateDirectories(dir / "lost/checkpoints/.step-00000000.tmp-1");  // of a run that was cut in its first save
+  expect(lost, false, {});
+  WriteBytes(dir / "lost/checkpoints/letter.txt", "Dear reader");
+  expect(lost, false, "checkpoints");
+  CheckpointStore(lost.CheckpointDirectory()).Save(3, {});
+  expect(lost, true, {});
 }
 
 TEST(RunFolderTest, AnotherFormatIsRefused) {
@@ -63,17 +50,18 @@ TEST(RunFolderTest, AnotherFormatIsRefused) {
   EXPECT_NO_THROW(folder.ReadRunFile());
 }
 
-TEST(RunLockTest, SaysWhoHoldsIt) {
+TEST(RunLockTest, OnlyOneHoldsAndSaysWho) {
   const TempDir dir;
   EXPECT_FALSE(RunLock::HolderOf(dir / "run"));
   auto lock = std::make_unique<RunLock>(dir / "run");
-  const std::optional<std::string> holder = RunLock::HolderOf(dir / "run");
-  ASSERT_TRUE(holder);
-  EXPECT_TRUE(holder->ends_with(", process " + std::to_string(getpid()))) << *holder;
+  EXPECT_THROW(RunLock(dir / "run"), Error);
+  const std::string holder = RunLock::HolderOf(dir / "run").value();
+  EXPECT_TRUE(holder.ends_with(", process " + std::to_string(getpid()))) << holder;
   WriteFileAtomically(dir / "run/file", "");  // so that the folder stays
   lock.reset();
   EXPECT_FALSE(RunLock::HolderOf(dir / "run"));
   EXPECT_EQ(ReadFile(dir / "run/lock"), "");  // as it was before
+  EXPECT_NO_THROW(RunLock(dir / "run"));
 }
 
 // Nor is anything that is not a lock's taken for one, or written over.
@@ -182,16 +170,6 @@ Json Line(const char* event, int64_t step) { return Json::MakeObject({{"event", 
 std::string Written(const std::string& path, int64_t step, Evaluated evaluated) {
   { const MetricsLog log(path, step, evaluated); }
   return ReadBytes(path);
-}
-
-TEST(MetricsLogTest, EachLineIsThereAtOnce) {
-  const TempDir dir;
-  MetricsLog log(dir / "metrics.jsonl", 0, Evaluated::kNo);
-  log.Append(Line("train", 1));
-  EXPECT_EQ(ReadBytes(dir / "metrics.jsonl"), "{\"event\": \"train\", \"step\": 1}\n");
-  log.Append(Line("eval", 1));
-  EXPECT_EQ(ReadBytes(dir / "metrics.jsonl"),
-            "{\"event\": \"train\", \"step\": 1}\n{\"event\": \"eval\", \"step\": 1}\n");
 }
 
 TEST(MetricsLogTest, ResumingDropsWhatWillBeWrittenAgain) {

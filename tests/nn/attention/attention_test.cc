@@ -153,40 +153,32 @@ double StandardDeviation(const NamedParameter& parameter) {
 
 // A normal cut at two standard deviations has 0.8796 of the whole one's.
 TEST(AttentionTest, InitialValuesAreTheAuthors) {
-  AttentionConfig config = MixingConfig(kAll);
-  config.d_X = 200;
-  config.d_M = 300;
-  config.d_Y = 100;
-  config.h_k = 40;
-  config.h = 60;
-  config.h_v = 50;
-  auto p = ByName(AttentionModule(config, Initializer(3).At("layer")));
-  const auto expect = [&](const char* name, double stddev) {
-    EXPECT_NEAR(StandardDeviation(p.at(name)) / (0.8796 * stddev), 1, 0.04) << name;
-    for (const double value : ToArray(p.at(name).value.value()).values()) {
-      ASSERT_LE(std::abs(value), 2.0001 * stddev) << name;
+  const auto expect = [](const AttentionConfig& config, const std::map<std::string, double>& stddevs) {
+    const auto p = ByName(AttentionModule(config, Initializer(3).At("layer")));
+    for (const auto& [name, stddev] : stddevs) {
+      EXPECT_NEAR(StandardDeviation(p.at(name)) / (0.8796 * stddev), 1, 0.04) << name;
+      for (const double value : ToArray(p.at(name).value.value()).values()) {
+        ASSERT_LE(std::abs(value), 2.0001 * stddev) << name;
+      }
     }
   };
-  expect("P_q", 1 / std::sqrt(200.0 * 11));
-  expect("P_k", 1 / std::sqrt(300.0));
-  expect("P_v", 1 / std::sqrt(300.0));
-  expect("P_o", 1 / std::sqrt(50.0 * 13));
-  expect("P_l", 1 / std::sqrt(40.0));
-  expect("P_w", 1 / std::sqrt(60.0));
-  expect("P_Xl", 0.1 / std::sqrt(200.0 * 40));
-  expect("P_Ml", 0.1 / std::sqrt(300.0 * 40));
-  expect("P_Xw", 0.1 / std::sqrt(200.0 * 60));
-  expect("P_Mw", 0.1 / std::sqrt(300.0 * 60));
-
+  AttentionConfig config = MixingConfig(kAll), bilinear = BilinearConfig();
+  config.d_X = 200, config.d_M = 300, config.d_Y = 100;
+  config.h_k = 40, config.h = 60, config.h_v = 50;
+  expect(config, {{"P_q", 1 / std::sqrt(200.0 * 11)},
+                  {"P_k", 1 / std::sqrt(300.0)},
+                  {"P_v", 1 / std::sqrt(300.0)},
+                  {"P_o", 1 / std::sqrt(50.0 * 13)},
+                  {"P_l", 1 / std::sqrt(40.0)},
+                  {"P_w", 1 / std::sqrt(60.0)},
+                  {"P_Xl", 0.1 / std::sqrt(200.0 * 40)},
+                  {"P_Ml", 0.1 / std::sqrt(300.0 * 40)},
+                  {"P_Xw", 0.1 / std::sqrt(200.0 * 60)},
+                  {"P_Mw", 0.1 / std::sqrt(300.0 * 60)}});
   config.scale = 1 / std::sqrt(11.0);
-  p = ByName(AttentionModule(config, Initializer(3).At("layer")));
-  expect("P_q", 1 / std::sqrt(200.0));
-
-  AttentionConfig bilinear = BilinearConfig();
+  expect(config, {{"P_q", 1 / std::sqrt(200.0)}});
   bilinear.h = 30;
-  p = ByName(AttentionModule(bilinear, Initializer(3).At("layer")));
-  expect("P", 1 / std::sqrt(19.0 * 21));
-  expect("Q", 1 / std::sqrt(30.0 * 21));
+  expect(bilinear, {{"P", 1 / std::sqrt(19.0 * 21)}, {"Q", 1 / std::sqrt(30.0 * 21)}});
 }
 
 TEST(AttentionTest, IdentityInitialisationStartsAsMultiHead) {

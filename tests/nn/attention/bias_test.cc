@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
@@ -62,16 +63,22 @@ TEST(RelativeBucketTest, RefusesFewerOrMoreBucketsThanDirectionsTake) {
 }
 
 TEST(RelativeBiasTest, EntryIsTheTableAtTheBucketOfKeyMinusQuery) {
-  const RelativeBias bias(3, RelativeBiasConfig(), RelativeDirection::kBidirectional, 1.0,
-                          Initializer(5, DType::kFloat64, "bias"));
-  const Tensor table = bias.Parameters().at(0).value.value();
-  const Tensor values = DenseBias(bias.Forward(7, 40, 2), 7, 40).value();
-  ASSERT_EQ(values.shape(), (Shape{3, 7, 40}));
-  for (int64_t h = 0; h < 3; ++h) {
-    for (int64_t i = 0; i < 7; ++i) {
-      for (int64_t j = 0; j < 40; ++j) {
-        const int64_t bucket = RelativeBucket(j - (i + 2), RelativeDirection::kBidirectional);
-        EXPECT_EQ(values.At({h, i, j}), table.At({h, bucket})) << h << ' ' << i << ' ' << j;
+  for (const auto direction : {RelativeDirection::kBidirectional, RelativeDirection::kUnidirectional}) {
+    const RelativeBias bias(3, RelativeBiasConfig(), direction, 1.0, Initializer(5, DType::kFloat64, "bias"));
+    const Tensor table = bias.Parameters().at(0).value.value();
+    for (const auto& [n, m, first] : {std::tuple(7, 40, 2), {1, 12, 11}}) {  // the second a step of decoding
+      const LogitsBias of = bias.Forward(n, m, first);
+      EXPECT_TRUE(of.values.value().SharesStorageWith(table));
+      EXPECT_EQ(of.distance_bucket.shape(), (Shape{n + m - 1}));
+      const Tensor values = DenseBias(of, n, m).value();
+      ASSERT_EQ(values.shape(), (Shape{3, n, m}));
+      for (int64_t h = 0; h < 3; ++h) {
+        for (int64_t i = 0; i < n; ++i) {
+          for (int64_t j = 0; j < m; ++j) {
+            const int64_t bucket = RelativeBucket(j - (i + first), direction);
+            EXPECT_EQ(values.At({h, i, j}), table.At({h, bucket})) << h << ' ' << i << ' ' << j;
+          }
+        }
       }
     }
   }
@@ -87,18 +94,6 @@ TEST(RelativeBiasTest, GradientCountsThePositionsOfEachBucket) {
     for (int64_t bucket = 0; bucket < 32; ++bucket) {
       const double expected = bucket == 0 ? 15 : bucket < 5 ? static_cast<double>(5 - bucket) : 0;
       EXPECT_EQ(table.grad().At({h, bucket}), expected) << bucket;
-    }
-  }
-}
-
-TEST(RelativeBiasTest, ByDistanceItIsTheTableAndTheBucketOfEveryRelativePosition) {
-  for (const auto direction : {RelativeDirection::kBidirectional, RelativeDirection::kUnidirectional}) {
-    const RelativeBias bias(3, RelativeBiasConfig(), direction, 1.0, Initializer(5, DType::kFloat64, "bias"));
-    const LogitsBias step = bias.Forward(1, 12, 11);  // the query at position 11, and all keys up to it
-    EXPECT_TRUE(step.values.value().SharesStorageWith(bias.Parameters().at(0).value.value()));
-    ASSERT_EQ(step.distance_bucket.shape(), (Shape{12}));
-    for (int64_t j = 0; j < 12; ++j) {
-      EXPECT_EQ(step.distance_bucket.At({j}), RelativeBucket(j - 11, direction)) << j;
     }
   }
 }

@@ -61,14 +61,8 @@ TEST(AttentionConfigTest, CostsWhatThePaperPrints) {
 TEST(AttentionConfigTest, CostKeepsTheDimensionsApart) {
   const int64_t n = 2, m = 3, d_X = 5, d_M = 7, d_Y = 11, d_k = 13, d_v = 17, h_k = 19, h = 23, h_v = 29;
   AttentionConfig config;
-  config.d_X = d_X;
-  config.d_M = d_M;
-  config.d_Y = d_Y;
-  config.d_k = d_k;
-  config.d_v = d_v;
-  config.h_k = h_k;
-  config.h = h;
-  config.h_v = h_v;
+  config.d_X = d_X, config.d_M = d_M, config.d_Y = d_Y, config.d_k = d_k, config.d_v = d_v;
+  config.h_k = h_k, config.h = h, config.h_v = h_v;
   config.mixing = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
   const AttentionCost cost = CostOf(config, n, m);
   EXPECT_EQ(cost.parameters, d_X * d_k * h_k + d_M * d_k * h_k + d_M * d_v * h_v + d_Y * d_v * h_v + h_k * h + h * h_v +
@@ -80,10 +74,7 @@ TEST(AttentionConfigTest, CostKeepsTheDimensionsApart) {
 
   AttentionConfig bilinear;
   bilinear.form = AttentionForm::kBilinear;
-  bilinear.d_X = d_X;
-  bilinear.d_M = d_M;
-  bilinear.d_Y = d_Y;
-  bilinear.h = h;
+  bilinear.d_X = d_X, bilinear.d_M = d_M, bilinear.d_Y = d_Y, bilinear.h = h;
   EXPECT_EQ(CostOf(bilinear, n, m).parameters, d_X * d_M * h + d_M * d_Y * h);
   EXPECT_EQ(CostOf(bilinear, n, m).multiplications, n * d_X * d_M * h + 2 * n * m * d_M * h + n * d_M * d_Y * h);
 
@@ -129,31 +120,30 @@ TEST(AttentionConfigTest, ImpossibleDimensionsAreNamed) {
 }
 
 TEST(AttentionConfigTest, KindsSayWhichProjectionsAreThere) {
-  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kMultihead, 4), 64).mixing, HeadMixing{});
-  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kTalking, 4), 64).mixing,
-            (HeadMixing{.P_l = true, .P_w = true}));
-  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kLogits, 4), 64).mixing, HeadMixing{.P_l = true});
-  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kWeights, 4), 64).mixing, HeadMixing{.P_w = true});
-  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kDynamic, 4), 64).mixing,
-            (HeadMixing{.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}));
-  EXPECT_EQ(MakeAttentionConfig(OneDynamic("Ml, Xw"), 768).mixing,
-            (HeadMixing{.P_l = true, .P_w = true, .P_Ml = true, .P_Xw = true}));
-  AttentionOptions without_static = Options(AttentionKind::kMultihead, 4);
-  without_static.dynamic = "Xl";
-  EXPECT_EQ(MakeAttentionConfig(without_static, 64).mixing, HeadMixing{.P_Xl = true});
+  using enum AttentionKind;
+  AttentionOptions without_static = OneDynamic("Xl");
+  without_static.kind = kMultihead;
+  const std::pair<AttentionOptions, HeadMixing> kCases[] = {
+      {Options(kMultihead, 4), {}},
+      {Options(kTalking, 4), {.P_l = true, .P_w = true}},
+      {Options(kLogits, 4), {.P_l = true}},
+      {Options(kWeights, 4), {.P_w = true}},
+      {Options(kDynamic, 4), {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}},
+      {OneDynamic("Ml, Xw"), {.P_l = true, .P_w = true, .P_Ml = true, .P_Xw = true}},
+      {without_static, {.P_Xl = true}}};
+  for (const auto& [options, mixing] : kCases) EXPECT_EQ(MakeAttentionConfig(options, 768).mixing, mixing);
 }
 
 TEST(AttentionConfigTest, SizesFollowFromTheWidthUnlessGiven) {
-  AttentionConfig config = MakeAttentionConfig(Heads(AttentionKind::kTalking, 6, 24, 8), 768);
-  EXPECT_EQ(config.d_k, 128);
-  EXPECT_EQ(config.d_v, 96);
-  AttentionOptions options = Options(AttentionKind::kTalking, 7);
-  options.key_size = 5;
-  options.value_size = 3;
-  config = MakeAttentionConfig(options, 64);
-  EXPECT_EQ(config.d_k, 5);
-  EXPECT_EQ(config.d_v, 3);
-  EXPECT_EQ(config.h, 7);
+  const auto sizes = [](const AttentionOptions& options) {
+    const AttentionConfig config = MakeAttentionConfig(options, 768);
+    return std::vector<int64_t>{config.d_k, config.d_v, config.h};
+  };
+  AttentionOptions given = Options(AttentionKind::kTalking, 7);
+  given.key_size = 5;
+  given.value_size = 3;
+  EXPECT_EQ(sizes(Heads(AttentionKind::kTalking, 6, 24, 8)), (std::vector<int64_t>{128, 96, 24}));
+  EXPECT_EQ(sizes(given), (std::vector<int64_t>{5, 3, 7}));
 }
 
 TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {

@@ -237,7 +237,7 @@ TEST_P(FamilyLayerTest, AFileHoldsTheConfiguration) {
   }
 }
 
-// Roundings of 2^-9 at most, one after the other, add up to some 1e-2 of the largest value, 1.6e-2 with both
+// Roundings of 2^-9 at most, one after the other, add up to some 1e-2 of the largest value, 2e-2 with both
 // convolutions. Operands and weights that are rounded already give the same bits.
 TEST_P(FamilyLayerTest, ComputesInBFloat16) {
   config_.causality = Causality::kCausal;

@@ -179,6 +179,10 @@ TEST(ForEachParameterTest, CallsOnceForEachThatHasElements) {
     std::vector<std::atomic<int>> calls(elements.size());
     ForEachParameter(elements, [&](size_t i) { ++calls[i]; });
     for (size_t i = 0; i < elements.size(); ++i) EXPECT_EQ(calls[i], elements[i] > 0 ? 1 : 0) << i;
+    const auto fail = [](size_t i) {
+      if (i == 3) throw std::runtime_error("three");
+    };
+    EXPECT_THROW(ForEachParameter(std::vector<int64_t>(20, 5), fail), std::runtime_error) << "an error is the caller's";
   }
 }
 
@@ -192,15 +196,6 @@ TEST(ForEachParameterTest, NothingIsDoneOnAnotherThreadWhereOnlyShapesCount) {
     ++calls;
   });
   EXPECT_EQ(calls, 20);
-}
-
-TEST(ForEachParameterTest, AnErrorIsTheCallers) {
-  const ThreadsScope threads(2);
-  EXPECT_THROW(ForEachParameter(std::vector<int64_t>(20, 5),
-                                [](size_t i) {
-                                  if (i == 3) throw std::runtime_error("three");
-                                }),
-               std::runtime_error);
 }
 
 }  // namespace crosstalk::optimizer_test

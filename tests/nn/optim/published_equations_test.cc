@@ -166,20 +166,15 @@ kernels::AdamWOptions ConfigOf(const Constants& c, bool corrected) {
               corrected ? kernels::AdamWOptions::BiasCorrection::kYes : kernels::AdamWOptions::BiasCorrection::kNo};
 }
 
-TEST(PublishedEquationsTest, AdamW) {
+TEST(PublishedEquationsTest, AdamWAndLamb) {
   for (const bool corrected : {false, true}) {
     const Constants c;
+    const kernels::AdamWOptions config = ConfigOf(c, corrected);
     ExpectTheEquations(
-        kCases, [&](auto parameters) { return std::make_unique<AdamW>(std::move(parameters), ConfigOf(c, corrected)); },
+        kCases, [&](auto parameters) { return std::make_unique<AdamW>(std::move(parameters), config); },
         AdamWEquations(c, corrected));
-  }
-}
-
-TEST(PublishedEquationsTest, Lamb) {
-  for (const bool corrected : {false, true}) {
-    const Constants c;
     ExpectTheEquations(
-        kCases, [&](auto parameters) { return std::make_unique<Lamb>(std::move(parameters), ConfigOf(c, corrected)); },
+        kCases, [&](auto parameters) { return std::make_unique<Lamb>(std::move(parameters), config); },
         LambEquations(c, corrected));
   }
 }

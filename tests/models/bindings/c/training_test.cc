@@ -32,42 +32,29 @@ int Steps(ct_training* training, int most = 100) {
   return steps;
 }
 
-TEST(CTrainingTest, ARunOfStepsHasTheBitsOfTheRun) {
+// Its bits, saved and gone on with or not, are those of any run: tests/bits.
+TEST(CTrainingTest, ARunIsMadeOfStepsAndGoesOnWhereItWasSaved) {
   const TempDir folder;
-  TrainingConfig config = TinyConfigOf("lm");
-  config.model.dropout_rate = 0;
-  config.run.checkpoint_every = 4;
-  TrainingRun(ResolvedConfig(config), folder / "run", {}, {}).Train();
-
-  const Owned<ct_training> training = Open(folder / "steps");
-  EXPECT_EQ(Steps(training), 4);
+  ct_training* taken = nullptr;
+  const auto refused = [&](const char* configuration, const char* resume) {
+    return ct_training_open((folder / "run").c_str(), configuration, resume, nullptr, &taken) == CT_USAGE;
+  };
+  {
+    const Owned<ct_training> cut = Open(folder / "run");
+    EXPECT_EQ(Steps(cut, 3), 3);
+    ASSERT_CT(ct_training_save(cut));
+  }
+  EXPECT_TRUE(refused(kTiny, nullptr)) << "it is there";
+  const Owned<ct_training> training = Open(folder / "run", "{}", "auto");
+  EXPECT_TRUE(refused("{}", "auto")) << "it is locked";
+  EXPECT_EQ(Steps(training), 1);
   EXPECT_EQ(Steps(training), 0) << "the end stays the end";
-  EXPECT_EQ(ReadFile(folder / "steps/model.safetensors"), ReadFile(folder / "run/model.safetensors"));
   const char* json = nullptr;
   ASSERT_CT(ct_training_metrics(training, &json));
   const Json metrics = ParseJson(json, "metrics");
   EXPECT_EQ(metrics.At("step"), Json(4));
   EXPECT_EQ(metrics.At("evaluation").At("step"), Json(4));
   EXPECT_TRUE(metrics.At("loss").type() == Json::Type::kDouble);
-}
-
-TEST(CTrainingTest, ASavedRunGoesOnToTheSameBits) {
-  const TempDir folder;
-  {
-    const Owned<ct_training> training = Open(folder / "whole");
-    EXPECT_EQ(Steps(training), 4);
-  }
-  {
-    const Owned<ct_training> training = Open(folder / "cut");
-    EXPECT_EQ(Steps(training, 3), 3);
-    ASSERT_CT(ct_training_save(training));
-  }
-  ct_training* taken = nullptr;
-  EXPECT_EQ(ct_training_open((folder / "cut").c_str(), kTiny, nullptr, nullptr, &taken), CT_USAGE) << "it is there";
-  const Owned<ct_training> training = Open(folder / "cut", "{}", "auto");
-  EXPECT_EQ(ct_training_open((folder / "cut").c_str(), "{}", "auto", nullptr, &taken), CT_USAGE) << "it is locked";
-  EXPECT_EQ(Steps(training), 1);
-  EXPECT_EQ(ReadFile(folder / "cut/model.safetensors"), ReadFile(folder / "whole/model.safetensors"));
 }
 
 struct Told {
@@ -131,19 +118,6 @@ TEST(CTrainingTest, AConfigurationThatDoesNotFitNamesItsField) {
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"data": "no/such/file.txt"})", nullptr, nullptr, &training), CT_DATA);
   EXPECT_EQ(ct_training_open("", nullptr, nullptr, nullptr, &training), CT_USAGE);
   EXPECT_EQ(KindOf(run), PathKind::kNothing);
-}
-
-// By the name of the option, and by that of earlier versions.
-TEST(CTrainingTest, ThePartsOfAStepHaveTheNameOfTheirOption) {
-  const TempDir folder;
-  for (const char* key : {"shards", "accumulate"}) {
-    std::string configuration = kTiny;
-    configuration.insert(1, StrCat("\"", key, "\": 2, "));
-    const Owned<ct_training> training = Open(folder / key, configuration.c_str(), "if-any");
-    const char* json = nullptr;
-    ASSERT_CT(ct_describe(training, &json));
-    EXPECT_EQ(ParseJson(json, "description").At("configuration").At("shards"), Json(2));
-  }
 }
 
 // As in a host that has called setlocale(LC_ALL, "") and std::locale::global(std::locale("de_DE.UTF-8")).

@@ -1,7 +1,5 @@
 #include "crosstalk/models/training/objectives/batches.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>

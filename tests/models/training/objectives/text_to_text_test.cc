@@ -3,7 +3,6 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/batches.h"
-#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_models.h"
 
@@ -100,13 +99,10 @@ TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
   };
   const std::vector<TaskPrediction> all = answer(rows);
   ASSERT_EQ(all.size(), rows.size());
-  for (const int threads : {1, 2, 3}) {
-    const ThreadsScope scope(threads);
-    for (const size_t i : {size_t{0}, size_t{13}, size_t{69}}) {
-      const std::vector<TaskPrediction> alone = answer({rows[i]});
-      EXPECT_EQ(alone[0].id, all[i].id);
-      EXPECT_EQ(alone[0].answer, all[i].answer);
-    }
+  for (const size_t i : {0, 13, 69}) {
+    const std::vector<TaskPrediction> alone = answer({rows[i]});
+    EXPECT_EQ(alone[0].id, all[i].id);
+    EXPECT_EQ(alone[0].answer, all[i].answer);
   }
   EXPECT_THROW(AnswerInText(config->objective, *model, *tokenizer, FindTask("sst-2"), rows, DecoderOptions(),
                             {.stop = [] { return true; }, .progress = {}}),

@@ -115,14 +115,6 @@ TEST(LocalReducerTest, PartsWhoseGradientsTakeTooMuchMemoryAreComputedInTurn) {
   EXPECT_TRUE(AreBesideEachOther(6, parameters)) << "frozen";
 }
 
-TEST(RankReducerTest, MoreRanksThanPartsAreRefused) {
-  testing::RunRanks(3, [&](testing::ThreadTransport& transport) {
-    RankGroup group(transport);
-    EXPECT_NE(testing::MessageOf([&] { RankReducer(group, {}, 2); }).find("3 ranks for the 2 parts"),
-              std::string::npos);
-  });
-}
-
 // Which parameter values meet in which order: of operands M, -M and 1, a sum in another order is another number.
 TEST(RankReducerTest, TheOrderOfTheSumIsTheTreesForEveryPlace) {
   constexpr double kHuge = 0x1p60;
@@ -187,27 +179,26 @@ TEST(RankReducerTest, SendsWhatTheFormulaSays) {
   }
 }
 
-// A run on three ranks, whose bits tests/bits compares. What rank 0 throws is of this kind and says each of these.
-void ExpectRefusedOnRanks(const TrainingConfig& config, const std::string& folder, ErrorKind kind,
-                          const std::vector<std::string>& says) {
-  testing::RunRanks(3, [&](testing::ThreadTransport& transport) {
-    RankGroup group(transport);
-    if (!group.leads()) return ServeRanks(group);
-    testing::ExpectError([&] { TrainingRun(ResolvedConfig(config), folder, {}, {}, &group).Train(); }, kind, says);
-    EXPECT_TRUE(group.together());
-    EndRanks(group);
-  });
-}
-
+// On three ranks; the bits of such runs are compared in tests/bits.
 TEST(RankSessionTest, AnErrorEndsTheRunAndTheRanksCanBeUsedAgain) {
   const TempDir dir;
+  const auto refused = [&](const TrainingConfig& config, ErrorKind kind, const std::vector<std::string>& says) {
+    testing::RunRanks(3, [&](testing::ThreadTransport& transport) {
+      RankGroup group(transport);
+      if (!group.leads()) return ServeRanks(group);
+      testing::ExpectError([&] { TrainingRun(ResolvedConfig(config), dir / "run", {}, {}, &group).Train(); }, kind,
+                           says);
+      EXPECT_TRUE(group.together());
+      EndRanks(group);
+    });
+  };
   TrainingConfig config = TinyConfigOf("t5");
   config.optimization.shards = 2;
-  ExpectRefusedOnRanks(config, dir / "few", ErrorKind::kUsage, {"3 ranks", "2 parts"});
-  EXPECT_FALSE(Exists(dir / "few")) << "nothing is written";
+  refused(config, ErrorKind::kUsage, {"3 ranks", "2 parts"});
+  EXPECT_FALSE(Exists(dir / "run")) << "nothing is written";
   config.optimization.shards = 4;
   config.optimization.learning_rate = 1e30;
-  ExpectRefusedOnRanks(config, dir / "run", ErrorKind::kNumerical, {"not finite"});
+  refused(config, ErrorKind::kNumerical, {"not finite"});
 }
 
 }  // namespace crosstalk::reducer_test
