@@ -1,3 +1,4 @@
+// What a model makes of a text, and how its heads are mixed.
 #include <tuple>
 
 #include "crosstalk/models/bert/bert.h"

@@ -1,5 +1,5 @@
 // Text is read from files in parts: the same bytes whatever the parts are, at a cost that the parts decide, and never
-// from a file that is no longer the one that was checked.
+// from a file that is no longer the one that was checked, or that is no text.
 #include "crosstalk/models/text/text_section.h"
 
 #include <sys/resource.h>

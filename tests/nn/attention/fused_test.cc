@@ -1,5 +1,4 @@
-
-
+// The fused attention in float beside the plain loops in double, and beside the composed path.
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/random.h"

@@ -1,4 +1,4 @@
-// What is no handle, or no longer one, is an error of the call.
+// What is no handle, or no longer one, is an error of the call; a host's memory as tensors and back.
 #include "crosstalk/models/bindings/c/handles.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Texts that the program makes: stories, and puzzles.
 #include "crosstalk/models/text/synthetic/stories.h"
 
 #include <gtest/gtest.h>

@@ -1,14 +1,15 @@
-#include "crosstalk/models/interop/names.h"
+// Published names and layouts, and models on their way in and out.
+#include "crosstalk/models/interop/import.h"
 
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/interop/export.h"
-#include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/bundles.h"
 #include "tests/support/parity.h"
 #include "tests/support/temp_dir.h"
 
-namespace crosstalk::names_test {
+namespace crosstalk::import_test {
 
 Tensor Counting(const Shape& shape) {
   const Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
@@ -200,4 +201,4 @@ TEST(ExportTest, ALanguageModelHasNoPublishedForm) {
   EXPECT_THROW(ExportModel(any, dir / "out", {}), Error);
 }
 
-}  // namespace crosstalk::names_test
+}  // namespace crosstalk::import_test
