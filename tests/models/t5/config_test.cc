@@ -77,15 +77,6 @@ TEST(T5ConfigTest, ReadsFilesWithoutDistanceAndTokens) {
   EXPECT_EQ(Read(old).tokens, SpecialTokens());
 }
 
-TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
-  ModelConfig config = TinyT5("talking");
-  config.encoder_self_layers = {config.encoder_self, TinyAttention("multihead", config.d_model)};
-  config.SetDropout(0.1);
-  EXPECT_EQ(config.dropout_rate, 0.1);
-  EXPECT_EQ(config.AttentionLayers().size(), 5u);
-  for (const AttentionConfig* attention : config.AttentionLayers()) EXPECT_EQ(attention->dropout_rate, 0.1);
-}
-
 TEST(T5ConfigTest, ListsOfLayersAreInFilesWhereThereAreSomeAndFitTheirStack) {
   ModelConfig config = TinyT5("talking");
   EXPECT_EQ(config.ToJson().Dump().find("_layers\": ["), std::string::npos);

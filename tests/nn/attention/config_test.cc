@@ -90,14 +90,6 @@ TEST(AttentionConfigTest, TiedKeysAndValuesSaveOneProjection) {
   EXPECT_EQ(CostOf(config, 512, 512).multiplications, 1610612736 - 512 * 768 * 768);
 }
 
-// A dynamic projection alone is enough.
-TEST(AttentionConfigTest, HeadsWithAProjectionBetweenThemMayDiffer) {
-  AttentionConfig config = AttentionConfig::TalkingHeads(64, 4, 8, 2, 16, 32);
-  EXPECT_NO_THROW(config.Validate());
-  config.mixing = {.P_Ml = true, .P_Xw = true};
-  EXPECT_NO_THROW(config.Validate());
-}
-
 TEST(AttentionConfigTest, ImpossibleDimensionsAreNamed) {
   using C = AttentionConfig;
   testing::ExpectRefused<void (*)(C&)>(
