@@ -19,8 +19,8 @@ std::vector<AttentionCase> FusedCases() {
       const int64_t d_model = options.heads == 768 ? 768 : 96, n = options.heads == 768 ? 5 : 37;
       AttentionConfig config = MakeAttentionConfig(options, d_model);
       config.scale = 1 / std::sqrt(static_cast<double>(config.d_k));
-      cases.push_back(
-          {.name = StrCat(options.heads, " heads"), .config = config, .n = n, .m = n, .pairs = true, .bias = true});
+      const std::string name = StrCat(options.heads, " heads");
+      cases.push_back({.name = name, .config = config, .b = 1, .n = n, .m = n, .pairs = true, .bias = true});
     }
   }
   for (AttentionCase& c : cases) c.config.implementation = AttentionImplementation::kFused;
