@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
@@ -75,7 +76,8 @@ std::string OptionOf(std::string key) {
   return "--" + key;
 }
 
-const Field<TrainingConfig>& VariedField(std::string name) {
+const Field<TrainingConfig>& VariedField(std::string_view given) {
+  std::string name(given);
   if (name.starts_with("--")) name.erase(0, 2);
   std::replace(name.begin(), name.end(), '-', '_');
   std::vector<std::string> keys;
@@ -141,7 +143,7 @@ Experiment ExperimentOf(const OptionTable& options, const CompareSettings& setti
     const size_t sign = settings.vary.find('=');
     CROSSTALK_CHECK(sign != std::string::npos, "--vary: ", Quoted(settings.vary),
                     " has no =; a field and its values are expected, as in heads=2,4,8");
-    const Field<TrainingConfig>& field = VariedField(settings.vary.substr(0, sign));
+    const Field<TrainingConfig>& field = VariedField(std::string_view(settings.vary).substr(0, sign));
     const bool offered = std::find(kNotOffered.begin(), kNotOffered.end(), field.key) == kNotOffered.end();
     CROSSTALK_CHECK(!offered || !options.Given(OptionOf(field.key)), OptionOf(field.key), ": --vary gives its values");
     AddValues(settings, field, settings.vary.substr(sign + 1), &experiment);

@@ -404,8 +404,8 @@ inline void ExpectRoundedNear(const Errors& errors, const std::string& what) {
   EXPECT_LE(errors.drift, kDriftTolerance) << errors.drifts << ", " << what;
 }
 
-// The same on every target: near `expected`, and of the same bits on 1 and 3 threads, on targets that round alike (in
-// float those that fuse multiply-adds), and whichever of the units multiplies bfloat16: those of pairs, or those given.
+// The same on every target: near `expected`, and of the same bits on 1 and 3 threads, on every target, and whichever of
+// the units multiplies bfloat16: those of pairs, or those given.
 template <typename T>
 void ExpectNearOnEveryTarget(const AttentionProblem& p, const AttentionResults<T>& expected, double smallest,
                              const std::vector<std::string>& units = {}) {
