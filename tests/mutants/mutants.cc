@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,17 +35,23 @@ struct Arguments {
 
 std::vector<Mutation> AllMutations(const std::vector<std::string>& only) {
   std::vector<Mutation> mutations;
-  const auto chosen = [&](const std::string& path) {
-    return only.empty() || std::any_of(only.begin(), only.end(),
-                                       [&](const std::string& part) { return path.find(part) != std::string::npos; });
-  };
+  std::set<std::string> unused(only.begin(), only.end());
   for (const std::string& folder : kMutatedFolders) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string path = entry.path().string();
-      if ((!path.ends_with(".cc") && !path.ends_with(".h")) || !chosen(path)) continue;
+      if (!path.ends_with(".cc") && !path.ends_with(".h")) continue;
+      bool chosen = only.empty();
+      for (const std::string& part : only) {
+        if (path.find(part) == std::string::npos) continue;
+        chosen = true;
+        unused.erase(part);
+      }
+      if (!chosen) continue;
       for (Mutation& mutation : FindMutations(path, ReadFile(path))) mutations.push_back(std::move(mutation));
     }
   }
+  CROSSTALK_CHECK(unused.empty(), "ONLY: ", *unused.begin(),
+                  " is in the name of no file of kernels, autograd, nn and models");
   return mutations;
 }
 

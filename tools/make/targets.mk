@@ -80,10 +80,12 @@ test_needs = $(if $(filter bits/% tools/% sessions/% faults/%,$(1)),$(COMMAND)) 
     $(if $(filter course/% sessions/course,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
 ifneq ($(and $(filter ONLY,$(GIVEN)),$(filter test,$(GOALS))),)
-CHOSEN_TESTS := $(strip $(foreach test,$(TEST_NAMES),$(if $(strip $(foreach part,$(ONLY),$(findstring $(part),$(test)))),$(test))))
-ifeq ($(CHOSEN_TESTS),)
-$(error make test: ONLY='$(ONLY)' is in the name of no test, such as kernels/softmax_test)
+tests_named = $(strip $(foreach test,$(TEST_NAMES),$(if $(findstring $(1),$(test)),$(test))))
+NAMELESS := $(strip $(foreach part,$(ONLY),$(if $(call tests_named,$(part)),,$(part))))
+ifneq ($(NAMELESS)$(if $(strip $(ONLY)),,none),)
+$(error make test: ONLY='$(or $(NAMELESS),$(ONLY))' is in the name of no test, such as kernels/softmax_test)
 endif
+CHOSEN_TESTS := $(sort $(foreach part,$(ONLY),$(call tests_named,$(part))))
 else
 CHOSEN_TESTS := $(TEST_NAMES)
 endif
