@@ -23,10 +23,19 @@ using testing::MessageOf;
 
 using Names = std::vector<std::string>;
 
+class AtomicFileTest : public ::testing::Test {
+ protected:
+  // The file that was there, with what it held, and nothing beside it.
+  void ExpectOldFile() const {
+    EXPECT_EQ(ReadFile(dir / "file"), "old");
+    EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
+  }
+  const TempDir dir;
+};
+
 // Its destructor runs while an exception is on its way, which may be that memory is out: another one would end the
 // program.
-TEST(DirectoryTransactionTest, OneThatIsGivenUpNeedsNoMemory) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, ATransactionThatIsGivenUpNeedsNoMemory) {
   bool gone = false;
   for (int64_t successes = 0; !gone; ++successes) {
     ASSERT_LT(successes, 100);
@@ -62,8 +71,7 @@ class FileSizeLimit {
   void (*old_handler_)(int);
 };
 
-TEST(AtomicFileTest, WhatIsWrittenIsRead) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, WhatIsWrittenIsRead) {
   const std::string bytes("a\0b\xff\n", 5);
   WriteFileAtomically(dir / "file", bytes);
   EXPECT_EQ(ReadFile(dir / "file"), bytes);
@@ -72,8 +80,7 @@ TEST(AtomicFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
 }
 
-TEST(AtomicFileTest, ReadingSaysWhyItCannot) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, ReadingSaysWhyItCannot) {
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   WriteFileAtomically(dir / "long", "12345");
   testing::ExpectRefused<std::string>(
@@ -90,8 +97,7 @@ TEST(AtomicFileTest, ReadingSaysWhyItCannot) {
             dir / "long: cannot open: Permission denied");
 }
 
-TEST(AtomicFileTest, AFileThatShrinksUnderTheReaderIsAnError) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, AFileThatShrinksUnderTheReaderIsAnError) {
   WriteFileAtomically(dir / "file", "0123456789");
   const FileReader reader(dir / "file");
   EXPECT_EQ(reader.size(), 10u);
@@ -101,33 +107,25 @@ TEST(AtomicFileTest, AFileThatShrinksUnderTheReaderIsAnError) {
             dir / "file: ends at byte 4, 6 bytes too early");
 }
 
-TEST(AtomicFileTest, AWriterThatIsNotCommittedLeavesTheOldFile) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, AWriterThatIsNotCommittedOrFindsAFullDiskLeavesTheOldFile) {
   WriteFileAtomically(dir / "file", "old");
   {
     AtomicFile file(dir / "file");
     file.writer().Write("new, not finished");
     EXPECT_EQ(ReadFile(dir / "file"), "old");
   }
-  EXPECT_EQ(ReadFile(dir / "file"), "old");
-  EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
-}
-
-TEST(AtomicFileTest, AFullDiskIsAResourceErrorAndLeavesTheOldFile) {
-  const TempDir dir;
-  WriteFileAtomically(dir / "file", "old");
+  ExpectOldFile();
   {
     const FileSizeLimit limit(100);
-    const std::string message =
-        MessageOf([&] { WriteFileAtomically(dir / "file", std::string(1000, 'x')); }, ErrorKind::kResource);
-    EXPECT_EQ(message, dir / "file: cannot write: File too large; free some space or choose another folder");
+    EXPECT_EQ(MessageOf([&] { WriteFileAtomically(dir / "file", std::string(1000, 'x')); }, ErrorKind::kResource),
+              dir / "file: cannot write: File too large; free some space or choose another folder");
   }
-  EXPECT_EQ(ReadFile(dir / "file"), "old");
-  EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
+  ExpectOldFile();
+  MessageOf([&] { DirectoryTransaction(dir / "file", OldDirectory::kReplaced).Commit(); }, ErrorKind::kFailure);
+  ExpectOldFile();
 }
 
-TEST(AtomicFileTest, OnlyARegularFileIsReplaced) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, OnlyARegularFileIsReplaced) {
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(MessageOf([&] { WriteFileAtomically(dir / "pipe", "x"); }, ErrorKind::kFailure),
             dir / "pipe: cannot put in place: is not a regular file; name a file");
@@ -139,8 +137,7 @@ TEST(AtomicFileTest, OnlyARegularFileIsReplaced) {
   EXPECT_EQ(ListDirectory(dir.path()), Names{"pipe"});
 }
 
-TEST(AtomicFileTest, TheFileBehindASymbolicLinkIsReplacedAndTheLinkStays) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, TheFileBehindASymbolicLinkIsReplacedAndTheLinkStays) {
   CreateDirectories(dir / "elsewhere");
   WriteFileAtomically(dir / "elsewhere/file", "old");
   ASSERT_EQ(symlink("elsewhere/file", (dir / "link").c_str()), 0);
@@ -151,8 +148,7 @@ TEST(AtomicFileTest, TheFileBehindASymbolicLinkIsReplacedAndTheLinkStays) {
   EXPECT_TRUE(S_ISLNK(status.st_mode));
 }
 
-TEST(AtomicFileTest, APlaceThatCannotBeWrittenIsAnError) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, APlaceThatCannotBeWrittenIsAnError) {
   WriteFileAtomically(dir / "file", "x");
   testing::ExpectRefused(
       {{"no folder", [&] { WriteFileAtomically(dir / "none/file", "x"); }, {"none/file: cannot create: No such file"}},
@@ -166,8 +162,7 @@ TEST(AtomicFileTest, APlaceThatCannotBeWrittenIsAnError) {
             "/dev/full: cannot write: No space left on device; free some space or choose another folder");
 }
 
-TEST(AtomicFileTest, TheWriterCountsAndChecksums) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, TheWriterCountsAndChecksums) {
   FileWriter file(dir / "file", "shown/name");
   file.Write("12345");
   file.Write("6789");
@@ -179,26 +174,21 @@ TEST(AtomicFileTest, TheWriterCountsAndChecksums) {
   EXPECT_EQ(MessageOf([&] { file.Write("x"); }, ErrorKind::kUsage), "shown/name: written to after Finish");
 }
 
-TEST(AtomicFileTest, DirectoriesAreCreatedWithTheirParents) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, DirectoriesAreCreatedWithTheirParentsByOneOfSeveralCallersAndRemoved) {
   CreateDirectories(dir / "a/b/c/");
   CreateDirectories(dir / "a/b/c");
   EXPECT_EQ(ListDirectory(dir / "a/b"), Names{"c"});
+  EXPECT_TRUE(CreateDirectory(dir / "one/"));
+  EXPECT_FALSE(CreateDirectory(dir / "one"));
+  WriteFileAtomically(dir / "one/file", "x");
+  EXPECT_FALSE(CreateDirectory(dir / "one/file"));
+  RemoveAtomically(dir / "one");
   RemoveAll(dir / "a");
   RemoveAll(dir / "a");
   EXPECT_EQ(ListDirectory(dir.path()), Names{});
 }
 
-TEST(AtomicFileTest, OneOfSeveralCallersCreatesADirectory) {
-  const TempDir dir;
-  EXPECT_TRUE(CreateDirectory(dir / "a/"));
-  EXPECT_FALSE(CreateDirectory(dir / "a"));
-  WriteFileAtomically(dir / "file", "x");
-  EXPECT_FALSE(CreateDirectory(dir / "file"));
-}
-
-TEST(AtomicFileTest, ThePlaceOfAMissingPathIsFree) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, ThePlaceOfAMissingPathIsFree) {
   WriteFileAtomically(dir / "file", "x");
   EXPECT_EQ(KindOf(dir.path()), PathKind::kDirectory);
   EXPECT_EQ(KindOf(dir / "file"), PathKind::kFile);
@@ -210,8 +200,7 @@ TEST(AtomicFileTest, ThePlaceOfAMissingPathIsFree) {
   EXPECT_THROW(KindOf(dir / std::string(300, 'x')), Error);
 }
 
-TEST(AtomicFileTest, RemovingDoesNotFollowLinks) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, RemovingDoesNotFollowLinks) {
   CreateDirectories(dir / "kept");
   WriteFileAtomically(dir / "kept/file", "x");
   CreateDirectories(dir / "gone");
@@ -221,35 +210,25 @@ TEST(AtomicFileTest, RemovingDoesNotFollowLinks) {
   EXPECT_EQ(ReadFile(dir / "kept/file"), "x");
 }
 
-TEST(AtomicFileTest, ADirectoryAppearsWholeOrNotAtAll) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, ADirectoryAppearsWholeInPlaceOfAnOldOneOrNotAtAll) {
   {
     DirectoryTransaction abandoned(dir / "runs/one", OldDirectory::kReplaced);
     WriteFileAtomically(abandoned.temporary_path() + "/file", "x");
   }
   EXPECT_EQ(ListDirectory(dir / "runs"), Names{});
-  DirectoryTransaction transaction(dir / "runs/one/", OldDirectory::kReplaced);
-  WriteFileAtomically(transaction.temporary_path() + "/file", "1");
-  EXPECT_FALSE(std::filesystem::exists(dir / "runs/one"));
-  transaction.Commit();
-  EXPECT_EQ(ReadFile(dir / "runs/one/file"), "1");
+  for (const std::string content : {"1", "2"}) {
+    DirectoryTransaction transaction(dir / "runs/one/", OldDirectory::kReplaced);
+    WriteFileAtomically(transaction.temporary_path() + "/file-" + content, content);
+    EXPECT_EQ(std::filesystem::exists(dir / "runs/one"), content == "2");
+    transaction.Commit();
+    EXPECT_EQ(ListDirectory(dir / "runs/one"), Names{"file-" + content});
+    EXPECT_EQ(ReadFile(dir / "runs/one/file-" + content), content);
+  }
   EXPECT_EQ(ListDirectory(dir / "runs"), Names{"one"});
 }
 
-TEST(AtomicFileTest, ADirectoryReplacesAnOldOne) {
-  const TempDir dir;
-  for (const char* content : {"1", "2"}) {
-    DirectoryTransaction transaction(dir / "one", OldDirectory::kReplaced);
-    WriteFileAtomically(transaction.temporary_path() + "/file-" + content, content);
-    transaction.Commit();
-  }
-  EXPECT_EQ(ListDirectory(dir / "one"), Names{"file-2"});
-  EXPECT_EQ(ListDirectory(dir.path()), Names{"one"});
-}
-
 // Whatever has come to its place since it was begun.
-TEST(AtomicFileTest, ADirectoryThatMustBeNewReplacesNothing) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, ADirectoryThatMustBeNewReplacesNothing) {
   DirectoryTransaction first(dir / "one", OldDirectory::kKept), second(dir / "one/", OldDirectory::kKept);
   for (DirectoryTransaction* one : {&first, &second}) WriteFileAtomically(one->temporary_path() + "/file", one->path());
   CreateDirectories(dir / "one");  // an empty one is none
@@ -263,19 +242,7 @@ TEST(AtomicFileTest, ADirectoryThatMustBeNewReplacesNothing) {
   EXPECT_EQ(ReadFile(dir / "two"), "file");
 }
 
-TEST(AtomicFileTest, ADirectoryDoesNotReplaceAFile) {
-  const TempDir dir;
-  WriteFileAtomically(dir / "one", "file");
-  {
-    DirectoryTransaction transaction(dir / "one", OldDirectory::kReplaced);
-    MessageOf([&] { transaction.Commit(); }, ErrorKind::kFailure);
-  }
-  EXPECT_EQ(ReadFile(dir / "one"), "file");
-  EXPECT_EQ(ListDirectory(dir.path()), Names{"one"});
-}
-
-TEST(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
-  const TempDir dir;
+TEST_F(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
   for (const char* kept : {"file.tmp-1", ".hidden", "step-1", "tmp-1"}) WriteFileAtomically(dir / kept, "x");
   CreateDirectories(dir / ".step-1.tmp-12-0/below");
   WriteFileAtomically(dir / ".file.tmp-12-1", "x");
@@ -283,25 +250,15 @@ TEST(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
   EXPECT_EQ(ListDirectory(dir.path()), (Names{".hidden", "file.tmp-1", "step-1", "tmp-1"}));
 }
 
-// A process that is killed in the middle of a file and of a directory.
-void DieWriting(const std::string& path) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    AtomicFile file(path + "/file");
+TEST_F(AtomicFileTest, TheNextWriterRemovesWhatAKilledOneHasLeft) {
+  const auto die = [&] {
+    AtomicFile file(dir / "file");
     file.writer().Write("half");
-    DirectoryTransaction directory(path + "/directory", OldDirectory::kReplaced);
+    DirectoryTransaction directory(dir / "directory", OldDirectory::kReplaced);
     WriteFileAtomically(directory.temporary_path() + "/below", "x");
     _exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_EQ(status, 0);
-}
-
-TEST(AtomicFileTest, TheNextWriterRemovesWhatAKilledOneHasLeft) {
-  const TempDir dir;
-  DieWriting(dir.path());
+  };
+  EXPECT_EXIT(die(), ::testing::ExitedWithCode(0), "");
   ASSERT_EQ(ListDirectory(dir.path()).size(), 2u);
   for (const char* foreign : {".file.tmp-backup", ".file.tmp-1x", ".other.tmp-1-1"})
     WriteFileAtomically(dir / foreign, "x");
@@ -320,14 +277,6 @@ TEST(AtomicFileTest, TheNextWriterRemovesWhatAKilledOneHasLeft) {
   }
   EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
   EXPECT_EQ(ReadFile(dir / "file"), "first");
-}
-
-TEST(AtomicFileTest, RemoveAtomicallyLeavesNothing) {
-  const TempDir dir;
-  CreateDirectories(dir / "one/below");
-  WriteFileAtomically(dir / "one/below/file", "x");
-  RemoveAtomically(dir / "one");
-  EXPECT_EQ(ListDirectory(dir.path()), Names{});
 }
 
 }  // namespace atomic_file_test

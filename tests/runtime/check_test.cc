@@ -10,19 +10,18 @@
 namespace crosstalk {
 namespace check_test {
 
-TEST(CheckTest, StrCatTakesAnythingWithAnOutputOperator) {
+TEST(CheckTest, StrCatTakesWhatHasAnOutputOperatorAndDoesNotAskTheHostsLocale) {
   EXPECT_EQ(StrCat("k=", 3, " in ", std::string("Q"), ' ', 2.5, ' ', DType::kInt64), "k=3 in Q 2.5 int64");
-}
-
-TEST(CheckTest, StrCatDoesNotAskTheHostsLocale) {
   const testing::DecimalCommaScope comma;
   EXPECT_EQ((std::ostringstream() << 1234567 << " " << 0.5).str(), "1.234.567 0,5");
   EXPECT_EQ(StrCat(1234567, " ", 0.5, " ", 1.25e9, " ", -98765432109876), "1234567 0.5 1.25e+09 -98765432109876");
 }
 
-TEST(CheckTest, FailThrowsTheKindAndTheMessage) {
-  for (ErrorKind kind :
+TEST(CheckTest, FailThrowsTheMessageAndTheKindWhichIsTheExitCode) {
+  int exit_code = 0;
+  for (const ErrorKind kind :
        {ErrorKind::kFailure, ErrorKind::kUsage, ErrorKind::kData, ErrorKind::kNumerical, ErrorKind::kResource}) {
+    EXPECT_EQ(static_cast<int>(kind), ++exit_code);
     EXPECT_EQ(testing::MessageOf([&] { Fail(kind, "file ", "x", ": byte ", 7); }, kind), "file x: byte 7");
   }
 }
@@ -70,14 +69,6 @@ TEST(CheckTest, AMessageKnowsWhereItNamesFields) {
     EXPECT_STREQ(error.what(), text.c_str());
     EXPECT_EQ(Named(error), named) << text;
   }
-}
-
-TEST(CheckTest, KindsAreTheExitCodes) {
-  EXPECT_EQ(static_cast<int>(ErrorKind::kFailure), 1);
-  EXPECT_EQ(static_cast<int>(ErrorKind::kUsage), 2);
-  EXPECT_EQ(static_cast<int>(ErrorKind::kData), 3);
-  EXPECT_EQ(static_cast<int>(ErrorKind::kNumerical), 4);
-  EXPECT_EQ(static_cast<int>(ErrorKind::kResource), 5);
 }
 
 TEST(CheckTest, ACheckIsOneStatementAndEvaluatesNoMessageWhereItHolds) {

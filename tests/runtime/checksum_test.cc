@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,16 +12,6 @@
 namespace crosstalk {
 namespace checksum_test {
 
-// CRC-64/XZ one bit at a time, from its definition.
-uint64_t BitwiseCrc64(const std::string& bytes) {
-  uint64_t crc = ~uint64_t{0};
-  for (unsigned char byte : bytes) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xc96c5795d7870f42u : 0);
-  }
-  return ~crc;
-}
-
 std::string Pattern(size_t size) {
   std::string bytes(size, '\0');
   uint32_t state = 1;
@@ -28,69 +19,54 @@ std::string Pattern(size_t size) {
   return bytes;
 }
 
-TEST(ChecksumTest, MatchesThePublishedCheckValue) {
-  EXPECT_EQ(Crc64Of("123456789"), 0x995dc9bbdf1939fau);
-  EXPECT_EQ(Crc64Of(""), 0u);
-}
-
-TEST(ChecksumTest, TablesAgreeWithTheDefinitionAtEveryLengthAndStart) {
-  const std::string bytes = Pattern(80);
-  for (size_t start = 0; start < 9; ++start) {
-    for (size_t size = 0; size + start <= bytes.size(); ++size) {
-      const std::string part = bytes.substr(start, size);
-      ASSERT_EQ(Crc64Of(std::string_view(bytes).substr(start, size)), BitwiseCrc64(part))
-          << "start " << start << " size " << size;
-    }
-  }
-}
-
-TEST(ChecksumTest, AnyCutIntoCallsGivesTheSame) {
-  const std::string bytes = Pattern(61);
-  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
-    Crc64 crc;
-    crc.Update(bytes.data(), cut);
-    crc.Update(bytes.data() + cut, bytes.size() - cut);
-    EXPECT_EQ(crc.value(), Crc64Of(bytes)) << "cut at " << cut;
-  }
-}
-
-TEST(ChecksumTest, TextNamesTheAlgorithm) {
-  EXPECT_EQ(ChecksumText(0x995dc9bbdf1939fau), "crc64:995dc9bbdf1939fa");
-  EXPECT_EQ(ChecksumText(0x1fu), "crc64:000000000000001f");
-}
-
-// The check values that the definitions of both give.
-TEST(Crc32Test, GivesThePublishedCheckValues) {
-  EXPECT_EQ(Crc32Of("123456789"), 0xCBF43926u);
-  EXPECT_EQ(Crc32cOf("123456789"), 0xE3069283u);
-  EXPECT_EQ(Crc32Of(""), 0u);
-  EXPECT_EQ(Crc32cOf(""), 0u);
-}
-
-// The definition, bit by bit.
-uint32_t SlowCrc32c(const std::string& bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1) != 0 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+// A reflected checksum one bit at a time, from its definition.
+template <typename T>
+T Bitwise(std::string_view bytes, T polynomial) {
+  T crc = ~T{0};
+  for (const unsigned char byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
   }
   return ~crc;
 }
 
-TEST(Crc32Test, BytesAddedInPiecesAreTheSame) {
-  std::string bytes;
-  for (int i = 0; i < 61; ++i) bytes += static_cast<char>(i * i + 7 * i + 130);
-  for (size_t length = 0; length <= bytes.size(); ++length) {
-    const std::string part = bytes.substr(bytes.size() - length);  // misaligned starts
-    EXPECT_EQ(Crc32cOf(part), SlowCrc32c(part)) << length;
-    Crc32c pieces;
-    pieces.Add(std::string_view(part).substr(0, length / 3));
-    pieces.Add(std::string_view(part).substr(length / 3));
-    EXPECT_EQ(pieces.value(), Crc32cOf(part)) << length;
+// The published check value, the definition at every length and start, and any cut into calls.
+template <typename T>
+void ExpectChecksum(T (*of)(std::string_view), const std::function<T(std::string_view, std::string_view)>& of_pieces,
+                    T polynomial, T check_value) {
+  EXPECT_EQ(of("123456789"), check_value);
+  const std::string bytes = Pattern(80);
+  for (size_t start = 0; start < 9; ++start) {
+    for (size_t size = 0; size + start <= bytes.size(); ++size) {
+      const std::string_view part = std::string_view(bytes).substr(start, size);
+      ASSERT_EQ(of(part), Bitwise(part, polynomial)) << "start " << start << " size " << size;
+      ASSERT_EQ(of_pieces(bytes.substr(0, size), bytes.substr(size)), of(bytes)) << "cut at " << size;
+    }
   }
 }
 
-TEST(Crc32Test, AMaskedChecksumIsRotatedAndShifted) {
+TEST(ChecksumTest, EachFollowsItsDefinitionHoweverItsBytesAreGiven) {
+  const auto by_add = [](auto crc) {
+    return [crc](std::string_view a, std::string_view b) mutable {
+      decltype(crc) both;
+      both.Add(a);
+      both.Add(b);
+      return both.value();
+    };
+  };
+  ExpectChecksum<uint32_t>(Crc32Of, by_add(Crc32()), 0xEDB88320u, 0xCBF43926u);
+  ExpectChecksum<uint32_t>(Crc32cOf, by_add(Crc32c()), 0x82F63B78u, 0xE3069283u);
+  const auto crc64 = [](std::string_view a, std::string_view b) {
+    Crc64 crc;
+    crc.Update(a.data(), a.size());
+    crc.Update(b.data(), b.size());
+    return crc.value();
+  };
+  ExpectChecksum<uint64_t>(Crc64Of, crc64, 0xc96c5795d7870f42u, 0x995dc9bbdf1939fau);
+  EXPECT_EQ(ChecksumText(0x1fu), "crc64:000000000000001f");
+}
+
+TEST(ChecksumTest, AMaskedOneIsRotatedAndShifted) {
   EXPECT_EQ(MaskedCrc32c(0), 0xA282EAD8u);
   EXPECT_EQ(MaskedCrc32c(0x00008000u), 0xA282EAD9u);
   EXPECT_EQ(MaskedCrc32c(0x00000001u), 0xA284EAD8u);
@@ -112,8 +88,7 @@ TEST(Sha256Test, HasThePublishedDigests) {
 }
 
 TEST(Sha256Test, AnyCutOfTheBytesGivesTheSameDigest) {
-  std::string bytes;
-  for (int i = 0; i < 200; ++i) bytes += static_cast<char>(i * 37);
+  const std::string bytes = Pattern(200);
   for (size_t size : {55, 56, 63, 64, 65, 119, 128, 200}) {
     const std::string part = bytes.substr(0, size);
     const std::string whole = HexOf(part);

@@ -17,6 +17,9 @@ namespace dtype_test {
 constexpr HalfFormat kFormats[] = {HalfFormat::kFloat16, HalfFormat::kBFloat16};
 
 TEST(HalfTest, EveryPatternComesBack) {
+  // By the definition: (-1)^s · 2^(e-15) · 1.f, subnormals 2^-14 · 0.f.
+  EXPECT_EQ(Widen(HalfFormat::kFloat16, 0x3555), 0x1.554p-2f);
+  EXPECT_EQ(Widen(HalfFormat::kFloat16, 0x83ff), -1023 * 0x1p-24f);
   for (const HalfFormat format : kFormats) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
       const auto pattern = static_cast<uint16_t>(bits);

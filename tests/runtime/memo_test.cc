@@ -22,9 +22,7 @@ TEST(MemoTest, MakesAValueOncePerKey) {
   EXPECT_EQ(get(MemoKey().Add(1)), "4");
   EXPECT_EQ(get(MemoKey("a").Add(1)), "1");
   EXPECT_EQ(made, 4);
-}
-
-TEST(MemoTest, KeysOfOtherLengthsDiffer) {
+  // Keys of other lengths, too.
   EXPECT_NE(MemoKey("a").Add(0).bytes(), MemoKey("a").bytes());
   const std::string zero(sizeof(int64_t), '\0');
   EXPECT_NE(MemoKey("a" + zero).bytes(), MemoKey("a").Add(0).bytes());
@@ -34,9 +32,8 @@ TEST(MemoTest, KeysOfOtherLengthsDiffer) {
 
 TEST(MemoTest, AValueThatCannotBeMadeIsAskedForAgain) {
   Memo<int> memo;
-  const MemoKey key("a");
-  EXPECT_THROW(memo.Get(key, []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
-  EXPECT_EQ(*memo.Get(key, [] { return 7; }), 7);
+  EXPECT_THROW(memo.Get(MemoKey("a"), []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_EQ(*memo.Get(MemoKey("a"), [] { return 7; }), 7);
 }
 
 TEST(MemoTest, HoldsABoundedNumberAndAValueOutlivesIt) {

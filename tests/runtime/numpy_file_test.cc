@@ -29,14 +29,9 @@ std::string Header(const std::string& dtype, const std::string& shape, const std
 
 class NumpyFileTest : public ::testing::Test {
  protected:
-  std::string Put(const std::string& name, std::string_view bytes) {
-    RemoveAll(dir_ / name);
-    FileWriter(dir_ / name).Write(bytes);
-    return dir_ / name;
-  }
   void ExpectRefused(const std::string& name, const std::string& bytes, const std::string& says) {
     SCOPED_TRACE(says);
-    Put(name, bytes);
+    dir_.Put(name, bytes);
     testing::ExpectError([&] { ReadTensors(dir_ / name); }, ErrorKind::kData, {dir_ / name, says});
   }
   TempDir dir_;
@@ -69,7 +64,7 @@ TEST_F(NumpyFileTest, ArraysOfEveryForm) {
   };
   for (const auto& one : kCases) {
     SCOPED_TRACE(::testing::PrintToString(one.bytes));
-    const TensorFile file = ReadTensors(Put("input_ids.npy", one.bytes));
+    const TensorFile file = ReadTensors(dir_.Put("input_ids.npy", one.bytes));
     ASSERT_EQ(file.tensors.size(), 1u);
     EXPECT_EQ(file.tensors[0].name, "input_ids");
     const Tensor& tensor = file.tensors[0].tensor;
@@ -81,16 +76,16 @@ TEST_F(NumpyFileTest, ArraysOfEveryForm) {
     for (const bool zip64 : {false, true}) {
       for (const auto member : {Stored, Deflated}) {
         const std::string archive = Zip({member("z/b.npy", one.bytes), member("a.npy", kCases[0].bytes)}, zip64);
-        const TensorFile both = ReadTensors(Put("two.npz", archive));
+        const TensorFile both = ReadTensors(dir_.Put("two.npz", archive));
         ASSERT_EQ(both.tensors.size(), 2u);
         EXPECT_EQ(both.tensors[0].name, "a");
         EXPECT_EQ(both.At("z/b").To(DType::kFloat64).ToVector<double>(), one.values);
       }
     }
   }
-  EXPECT_TRUE(ReadTensors(Put("none.npz", Zip({}))).tensors.empty());
+  EXPECT_TRUE(ReadTensors(dir_.Put("none.npz", Zip({}))).tensors.empty());
   // The content tells, not the name.
-  EXPECT_EQ(ReadTensors(Put("X", kCases[0].bytes)).tensors[0].name, "X");
+  EXPECT_EQ(ReadTensors(dir_.Put("X", kCases[0].bytes)).tensors[0].name, "X");
 }
 
 TEST_F(NumpyFileTest, WhatIsNoArrayOfNumbersIsRefusedByName) {
@@ -150,8 +145,8 @@ TEST_F(NumpyFileTest, ArchivesThatLieAreRefused) {
     return Zip({entry, Stored("y.npy", array)});
   };
   const std::string good = Zip({Stored("x.npy", array), Deflated("y.npy", array)});
-  ASSERT_EQ(ReadTensors(Put("good.npz", good)).tensors.size(), 2u);
-  EXPECT_EQ(ReadTensors(Put("good.npz", good.substr(0, good.size() - 2) + "\3\0abc"s)).tensors.size(), 2u)
+  ASSERT_EQ(ReadTensors(dir_.Put("good.npz", good)).tensors.size(), 2u);
+  EXPECT_EQ(ReadTensors(dir_.Put("good.npz", good.substr(0, good.size() - 2) + "\3\0abc"s)).tensors.size(), 2u)
       << "a comment";
   const struct {
     std::string bytes, says;
@@ -180,7 +175,7 @@ TEST_F(NumpyFileTest, ArchivesThatLieAreRefused) {
   for (size_t i = good.find("PK\1\2"); i < good.size(); ++i) {
     std::string damaged = good;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x21);
-    Put("x.npz", damaged);
+    dir_.Put("x.npz", damaged);
     try {
       const TensorFile file = ReadTensors(dir_ / "x.npz");
       for (const NamedTensor& one : file.tensors) EXPECT_EQ(one.tensor.ToVector<float>(), values) << i;

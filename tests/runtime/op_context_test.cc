@@ -9,7 +9,7 @@
 namespace crosstalk {
 namespace op_context_test {
 
-TEST(ContextScopeTest, ReplacesOneFieldUntilItEnds) {
+TEST(ContextScopeTest, ReplacesOneFieldOfItsThreadUntilItEnds) {
   const ContextScope products(&OpContext::precision, Precision::kBFloat16);
   {
     const ContextScope no_grad = NoGrad();
@@ -21,9 +21,6 @@ TEST(ContextScopeTest, ReplacesOneFieldUntilItEnds) {
   }
   EXPECT_TRUE(CurrentContext().recording);
   EXPECT_EQ(CurrentContext().precision, Precision::kBFloat16);
-}
-
-TEST(ContextScopeTest, HoldsForItsThread) {
   const ContextScope no_grad = NoGrad();
   bool elsewhere = false;
   std::thread([&] { elsewhere = CurrentContext().recording; }).join();

@@ -14,11 +14,7 @@ namespace packed_test {
 
 class PackedReaderTest : public ::testing::Test {
  protected:
-  std::string Put(std::string_view bytes, const std::string& name = "text") {
-    RemoveAll(dir_ / name);
-    FileWriter(dir_ / name).Write(bytes);
-    return dir_ / name;
-  }
+  std::string Put(std::string_view bytes, const std::string& name = "text") { return dir_.Put(name, bytes); }
   // Read `piece` bytes at a time.
   static std::string Read(PackedReader& reader, size_t piece) {
     std::string all, part(piece, '\0');
@@ -83,11 +79,11 @@ TEST_F(PackedReaderTest, DamageNeverGivesAnotherText) {
   }
   // All but the time, two bytes of what packed it, and bits that fill the last byte up.
   EXPECT_EQ(refused, packed.size() - 7);
-  testing::ExpectError([&] { ReadUnpacked(Put(packed + "other", "text.gz"), 1000); }, ErrorKind::kData, {"damaged"});
-  testing::ExpectError([&] { ReadUnpacked(Put(packed + std::string("\0x", 2), "text.gz"), 1000); }, ErrorKind::kData,
-                       {"other bytes follow"});
-  testing::ExpectError([&] { ReadUnpacked(Put("text", "text.gz"), 1000); }, ErrorKind::kData,
-                       {"is named .gz, but its first bytes are not gzip's"});
+  testing::ExpectRefused<std::string>(
+      {{"other bytes", packed + "other", {"damaged"}},
+       {"after zeros", packed + std::string("\0x", 2), {"other bytes follow"}},
+       {"not packed", "text", {"is named .gz, but its first bytes are not gzip's"}}},
+      [&](const std::string& bytes) { ReadUnpacked(Put(bytes, "text.gz"), 1000); }, ErrorKind::kData);
 }
 
 TEST_F(PackedReaderTest, ABombIsStopped) {

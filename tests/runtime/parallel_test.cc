@@ -21,7 +21,6 @@
 namespace crosstalk {
 namespace parallel_test {
 
-constexpr int kThreadCounts[] = {1, 2, 3, 8};
 constexpr TileOrder kOrders[] = {TileOrder::kInOrder, TileOrder::kLocal};
 
 class ParallelTest : public ::testing::Test {
@@ -32,72 +31,58 @@ class ParallelTest : public ::testing::Test {
   int before_ = NumThreads();
 };
 
-TEST_F(ParallelTest, EveryTileRunsOnce) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    EXPECT_EQ(NumThreads(), threads);
-    for (int64_t tiles : {0, 1, 2, 7, 8, 9, 1000}) {
-      for (const TileOrder order : kOrders) {
-        std::vector<std::atomic<int>> runs(tiles);
-        ParallelFor(
-            tiles, [&](int64_t tile) { ++runs[tile]; }, order);
-        for (int64_t tile = 0; tile < tiles; ++tile) ASSERT_EQ(runs[tile], 1) << threads << " threads, tile " << tile;
+// TEST_P: on each of several numbers of threads.
+class OnThreadsTest : public ParallelTest, public ::testing::WithParamInterface<int> {
+ protected:
+  OnThreadsTest() { SetNumThreads(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Threads, OnThreadsTest, ::testing::Values(1, 2, 3, 8));
+
+TEST_P(OnThreadsTest, EveryTileRunsOnceAndNeverBesideAnotherOfItsScratch) {
+  EXPECT_EQ(NumThreads(), GetParam());
+  for (const int64_t tiles : {0, 1, 2, 7, 8, 9, 100, 1000}) {
+    for (const TileOrder order : kOrders) {
+      std::vector<std::atomic<int>> runs(tiles);
+      const auto expect_runs = [&](int times) {
+        for (int64_t tile = 0; tile < tiles; ++tile) ASSERT_EQ(runs[tile], times) << tile << " of " << tiles;
+      };
+      ParallelFor(
+          tiles, [&](int64_t tile) { ++runs[tile]; }, order);
+      expect_runs(1);
+      for (const int slots : {1, 2, 5}) {
+        std::vector<std::atomic<int>> users(slots);
+        ParallelForWithScratch(tiles, slots, order, [&](int64_t task, int slot) {
+          EXPECT_EQ(users[slot].fetch_add(1), 0) << slot;
+          ++runs[task];
+          --users[slot];
+        });
       }
+      expect_runs(4);
     }
   }
 }
 
-TEST_F(ParallelTest, RangesCoverTheCountWithTheSameCutsAtAnyNumberOfThreads) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    for (int64_t count : {0, 1, 9, 10, 11, 100}) {
-      std::vector<int64_t> begin_of(count, -1);
-      ParallelForRange(count, 10, [&](int64_t begin, int64_t end) {
-        EXPECT_EQ(begin % 10, 0);
-        EXPECT_EQ(end, std::min(count, begin + 10));
-        for (int64_t i = begin; i < end; ++i) begin_of[i] = begin;
-      });
-      for (int64_t i = 0; i < count; ++i) ASSERT_EQ(begin_of[i], i / 10 * 10);
-    }
-  }
-}
-
-TEST_F(ParallelTest, TheBitsDoNotDependOnTheNumberOfThreads) {
-  const auto sum = [] {
-    std::vector<float> partial(50);
-    ParallelForRange(10'000, 200, [&](int64_t begin, int64_t end) {
-      float total = 0;
-      for (int64_t i = begin; i < end; ++i) total += std::sin(static_cast<float>(i)) * 1e3f;
-      partial[begin / 200] = total;
+// So what tiles compute does not depend on the number of threads.
+TEST_P(OnThreadsTest, RangesCoverTheCountWithTheSameCuts) {
+  for (const int64_t count : {0, 1, 9, 10, 11, 100}) {
+    std::vector<int64_t> begin_of(count, -1);
+    ParallelForRange(count, 10, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(begin % 10, 0);
+      EXPECT_EQ(end, std::min(count, begin + 10));
+      for (int64_t i = begin; i < end; ++i) begin_of[i] = begin;
     });
-    float total = 0;
-    for (float part : partial) total += part;
-    return total;
-  };
-  SetNumThreads(1);
-  const float expected = sum();
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    for (int repeat = 0; repeat < 5; ++repeat) EXPECT_EQ(sum(), expected) << threads << " threads";
+    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(begin_of[i], i / 10 * 10);
   }
 }
 
-TEST_F(ParallelTest, ALoneExceptionArrivesWithItsTypeAndMessage) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    EXPECT_EQ(testing::MessageOf(
-                  [&] {
-                    ParallelFor(100, [](int64_t tile) {
-                      if (tile == 37) Fail(ErrorKind::kNumerical, "tile ", tile);
-                    });
-                  },
-                  ErrorKind::kNumerical),
-              "tile 37");
-    // And the next loop runs as ever.
-    std::atomic<int> runs{0};
-    ParallelFor(100, [&](int64_t) { ++runs; });
-    EXPECT_EQ(runs, 100);
-  }
+TEST_P(OnThreadsTest, ALoneExceptionArrivesWithItsTypeAndMessage) {
+  const auto fail = [](int64_t tile) {
+    if (tile == 37) Fail(ErrorKind::kNumerical, "tile ", tile);
+  };
+  EXPECT_EQ(testing::MessageOf([&] { ParallelFor(100, fail); }, ErrorKind::kNumerical), "tile 37");
+  std::atomic<int> runs{0};
+  ParallelFor(100, [&](int64_t) { ++runs; });
+  EXPECT_EQ(runs, 100) << "the next loop";
 }
 
 // Runs a loop that throws std::runtime_error(tile): the one of `tile` arrives.
@@ -111,21 +96,18 @@ void ExpectThrown(const F& loop, const char* tile) {
   }
 }
 
-TEST_F(ParallelTest, TheLowestTilesOfManyExceptionsArrivesAndTasksGiveTheirScratchBack) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      const auto fail = [repeat](int64_t tile) {
-        if (tile < 5) return;
-        // The lowest one throws last in one round and first in the next.
-        if ((tile == 5) == (repeat % 2 == 0)) std::this_thread::sleep_for(std::chrono::microseconds(300));
-        throw std::runtime_error(std::to_string(tile));
-      };
-      const TileOrder order = kOrders[repeat / 2 % 2];
-      ExpectThrown([&] { ParallelFor(64, fail, order); }, "5");
-      ExpectThrown([&] { ParallelForWithScratch(100, 2, order, [&](int64_t task, int) { fail(task); }); }, "5");
-      ExpectThrown([&] { ParallelFor(4, [&](int64_t) { ParallelFor(9, fail); }); }, "5");
-    }
+TEST_P(OnThreadsTest, TheLowestTilesOfManyExceptionsArrivesAndTasksGiveTheirScratchBack) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const auto fail = [repeat](int64_t tile) {
+      if (tile < 5) return;
+      // The lowest one throws last in one round and first in the next.
+      if ((tile == 5) == (repeat % 2 == 0)) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      throw std::runtime_error(std::to_string(tile));
+    };
+    const TileOrder order = kOrders[repeat / 2 % 2];
+    ExpectThrown([&] { ParallelFor(64, fail, order); }, "5");
+    ExpectThrown([&] { ParallelForWithScratch(100, 2, order, [&](int64_t task, int) { fail(task); }); }, "5");
+    ExpectThrown([&] { ParallelFor(4, [&](int64_t) { ParallelFor(9, fail); }); }, "5");
   }
 }
 
@@ -223,40 +205,16 @@ TEST_F(ParallelTest, AForkedProcessGoesOn) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST_F(ParallelTest, TasksAtTheSameTimeHaveDifferentScratch) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    for (int slots : {1, 2, 5}) {
-      for (const TileOrder order : kOrders) {
-        std::vector<std::atomic<int>> users(slots);
-        std::atomic<int> runs{0};
-        ParallelForWithScratch(100, slots, order, [&](int64_t, int slot) {
-          EXPECT_EQ(users[slot].fetch_add(1), 0) << slot;
-          ++runs;
-          --users[slot];
-        });
-        EXPECT_EQ(runs, 100);
-      }
-    }
-  }
-}
-
-TEST_F(ParallelTest, AnOrderedReductionAddsInTheOrderOfTheTiles) {
-  for (int threads : kThreadCounts) {
-    SetNumThreads(threads);
-    OrderedReduction order(2);
-    std::vector<std::vector<int64_t>> added(2);
-    ParallelFor(200, [&](int64_t tile) {
-      const int64_t sum = tile % 2;
-      order.WaitFor(sum, tile / 2);
-      added[sum].push_back(tile);
-      order.Done(sum);
-    });
-    for (int64_t i = 0; i < 100; ++i) {
-      ASSERT_EQ(added[0][i], 2 * i) << threads << " threads";
-      ASSERT_EQ(added[1][i], 2 * i + 1) << threads << " threads";
-    }
-  }
+TEST_P(OnThreadsTest, AnOrderedReductionAddsInTheOrderOfTheTiles) {
+  OrderedReduction order(2);
+  std::vector<std::vector<int64_t>> added(2);
+  ParallelFor(200, [&](int64_t tile) {
+    const int64_t sum = tile % 2;
+    order.WaitFor(sum, tile / 2);
+    added[sum].push_back(tile);
+    order.Done(sum);
+  });
+  for (int64_t tile = 0; tile < 200; ++tile) ASSERT_EQ(added[tile % 2][tile / 2], tile);
 }
 
 TEST_F(ParallelTest, AThreadThatTheSystemDoesNotGiveIsAResourceError) {

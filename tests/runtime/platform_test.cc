@@ -11,38 +11,29 @@ namespace platform_test {
 TEST(PlatformTest, ReportsAMachineThatCanBe) {
   const PlatformInfo info = GetPlatformInfo();
   EXPECT_EQ(info.version, Version());
-  EXPECT_FALSE(info.cpu_name.empty());
   EXPECT_GE(info.processors, 1);
   EXPECT_GT(info.total_memory_bytes, int64_t{1} << 26);
-  EXPECT_EQ(info.operating_system.rfind("Linux ", 0), 0u) << info.operating_system;
+  EXPECT_TRUE(info.operating_system.starts_with("Linux ")) << info.operating_system;
   EXPECT_NE(info.compiler.find("++ "), std::string::npos) << info.compiler;
-  EXPECT_EQ(info.c_library.rfind("glibc 2.", 0), 0u) << info.c_library;
+  EXPECT_TRUE(info.c_library.starts_with("glibc 2.")) << info.c_library;
+  const Json json = ToJson(info);
+  EXPECT_EQ(json.At("processors").AsInt(), info.processors);
+  for (const char* text : {"version", "cpu_name", "operating_system", "compiler", "c_library"}) {
+    EXPECT_FALSE(json.At(text).AsString().empty()) << text;
+  }
 }
 
 TEST(PlatformTest, TakesTheVariablesThatMatterAndNoOthers) {
   setenv("OPENBLAS_CROSSTALK_TEST", "a=b", 1);
   setenv("OMP_CROSSTALK_TEST", "", 1);
   setenv("SECRET_OMP_", "no", 1);
-  const PlatformInfo info = GetPlatformInfo();
+  PlatformInfo info = GetPlatformInfo();
   unsetenv("OPENBLAS_CROSSTALK_TEST");
   unsetenv("OMP_CROSSTALK_TEST");
   unsetenv("SECRET_OMP_");
-  ASSERT_EQ(info.environment.count("OPENBLAS_CROSSTALK_TEST"), 1u);
-  EXPECT_EQ(info.environment.at("OPENBLAS_CROSSTALK_TEST"), "a=b");
-  EXPECT_EQ(info.environment.count("OMP_CROSSTALK_TEST"), 1u);
-  EXPECT_EQ(info.environment.count("SECRET_OMP_"), 0u);
-  EXPECT_EQ(info.environment.count("PATH"), 0u);
-}
-
-TEST(PlatformTest, JsonHasEveryMember) {
-  PlatformInfo info = GetPlatformInfo();
-  info.environment = {{"OMP_NUM_THREADS", "3"}};
-  const Json json = ToJson(info);
-  EXPECT_EQ(json.At("environment").Dump(), R"({"OMP_NUM_THREADS": "3"})");
-  EXPECT_EQ(json.At("processors").AsInt(), info.processors);
-  for (const char* text : {"version", "cpu_name", "operating_system", "compiler", "c_library"}) {
-    EXPECT_FALSE(json.At(text).AsString().empty()) << text;
-  }
+  for (const char* name : {"SECRET_OMP_", "PATH"}) EXPECT_EQ(info.environment.count(name), 0u) << name;
+  std::erase_if(info.environment, [](const auto& variable) { return !variable.first.ends_with("_CROSSTALK_TEST"); });
+  EXPECT_EQ(ToJson(info).At("environment").Dump(), R"({"OMP_CROSSTALK_TEST": "", "OPENBLAS_CROSSTALK_TEST": "a=b"})");
 }
 
 TEST(PlatformTest, PeakGrowsWithTheMemoryTouched) {

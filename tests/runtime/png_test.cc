@@ -31,9 +31,7 @@ TEST(PngTest, PixelsAndColoursAreReadBack) {
         pixels.push_back(static_cast<uint8_t>(UniformInt(key, static_cast<uint64_t>(i), colours)));
       }
       const ReadImage image = ReadPng(EncodePng(width, height, pixels, Greys(256)));
-      EXPECT_EQ(image.width, width);
-      EXPECT_EQ(image.height, height);
-      EXPECT_TRUE(image.pixels == pixels);
+      EXPECT_TRUE(image.width == width && image.height == height && image.pixels == pixels);
     }
   }
   const std::vector<PaletteColour> colours = {{1, 2, 3, 255}, {4, 5, 6, 7}};

@@ -82,27 +82,30 @@ TEST(RandomTest, StreamIdIsFnv1a) {
   EXPECT_EQ(StreamId("foobar"), 0xbf9cf968u);
 }
 
-TEST(RandomTest, UniformHasItsMomentsAndDistribution) {
-  const RandomKey key{1, StreamId("uniform"), 0};
-  const auto single = [&](uint64_t i) { return static_cast<double>(Uniform(key, i)); };
-  const auto twice = [&](uint64_t i) { return UniformDouble(key, i); };
-  // U(0, 1) has mean 1/2, variance 1/12, fourth central moment 1/80.
-  ExpectMoments(single, 0.5, 1.0 / 12, 1.0 / 80);
-  ExpectMoments(twice, 0.5, 1.0 / 12, 1.0 / 80);
+TEST(RandomTest, DrawsHaveTheirMomentsAndDistribution) {
+  const RandomKey key{1, StreamId("draws"), 0};
+  // With phi the density and Z = Phi(2) - Phi(-2): E x² = 1 - 2·2·phi(2)/Z, E x⁴ = 3·E x² - 2·8·phi(2)/Z.
+  const double z = NormalDistribution(2) - NormalDistribution(-2);
+  const double phi = std::exp(-2.0) / std::sqrt(2 * std::acos(-1.0)), truncated = 1 - 4 * phi / z;
   const auto identity = [](double x) { return x; };
-  EXPECT_LT(Kolmogorov(single, identity), 2.5);
-  EXPECT_LT(Kolmogorov(twice, identity), 2.5);
-  for (uint64_t i = 0; i < 10'000; ++i) {
-    ASSERT_TRUE(single(i) >= 0 && single(i) < 1) << i;
-    ASSERT_TRUE(twice(i) >= 0 && twice(i) < 1) << i;
+  const double below_1 = std::nextafter(1.0, 0.0), infinity = HUGE_VAL;
+  const struct {
+    const char* name;
+    std::function<double(uint64_t)> draw;
+    double mean, variance, fourth_moment, least, most;
+    std::function<double(double)> distribution;
+  } rows[] = {
+      {"float", [&](uint64_t i) { return Uniform(key, i); }, 0.5, 1.0 / 12, 1.0 / 80, 0, below_1, identity},
+      {"double", [&](uint64_t i) { return UniformDouble(key, i); }, 0.5, 1.0 / 12, 1.0 / 80, 0, below_1, identity},
+      {"normal", [&](uint64_t i) { return Normal(key, i); }, 0, 1, 3, -infinity, infinity, NormalDistribution},
+      {"truncated", [&](uint64_t i) { return TruncatedNormal(key, i); }, 0, truncated, 3 * truncated - 16 * phi / z,
+       -2 - 1e-12, 2 + 1e-12, [&](double x) { return (NormalDistribution(x) - NormalDistribution(-2)) / z; }}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    ExpectMoments(row.draw, row.mean, row.variance, row.fourth_moment);
+    EXPECT_LT(Kolmogorov(row.draw, row.distribution), 2.5);
+    for (uint64_t i = 0; i < kSamples; ++i) ASSERT_TRUE(row.least <= row.draw(i) && row.draw(i) <= row.most) << i;
   }
-}
-
-TEST(RandomTest, NormalHasItsMomentsAndDistribution) {
-  const RandomKey key{2, StreamId("normal"), 0};
-  const auto draw = [&](uint64_t i) { return Normal(key, i); };
-  ExpectMoments(draw, 0, 1, 3);
-  EXPECT_LT(Kolmogorov(draw, NormalDistribution), 2.5);
 }
 
 TEST(RandomTest, NormalIsTheInverseOfItsDistributionAtTheBlock) {
@@ -115,34 +118,18 @@ TEST(RandomTest, NormalIsTheInverseOfItsDistributionAtTheBlock) {
   }
 }
 
-TEST(RandomTest, TruncatedNormalHasItsMomentsAndDistribution) {
-  const RandomKey key{3, StreamId("truncated"), 0};
-  const auto draw = [&](uint64_t i) { return TruncatedNormal(key, i); };
-  // With phi the density and Z = Phi(2) - Phi(-2): E x² = 1 - 2·2·phi(2)/Z, E x⁴ = 3·E x² - 2·8·phi(2)/Z.
-  const double z = NormalDistribution(2) - NormalDistribution(-2);
-  const double phi = std::exp(-2.0) / std::sqrt(2 * std::acos(-1.0));
-  const double variance = 1 - 4 * phi / z;
-  ExpectMoments(draw, 0, variance, 3 * variance - 16 * phi / z);
-  EXPECT_LT(Kolmogorov(draw, [&](double x) { return (NormalDistribution(x) - NormalDistribution(-2)) / z; }), 2.5);
-  for (uint64_t i = 0; i < kSamples; ++i) ASSERT_LE(std::abs(draw(i)), 2 + 1e-12) << i;
-}
-
 TEST(RandomTest, NeighbouringIndicesAndStepsAreNotCorrelated) {
   // The mean of n products of independent standard normals has the standard error 1/sqrt(n).
-  double indices = 0;
-  double steps = 0;
-  double streams = 0;
-  const RandomKey key{4, 1, 1};
+  double indices = 0, steps = 0, streams = 0;
   for (int64_t i = 0; i < kSamples; ++i) {
-    const double x = Normal(key, i);
-    indices += x * Normal(key, i + 1);
+    const double x = Normal({4, 1, 1}, i);
+    indices += x * Normal({4, 1, 1}, i + 1);
     steps += x * Normal({4, 1, 2}, i);
     streams += x * Normal({4, 2, 1}, i);
   }
-  const double limit = 5 * std::sqrt(static_cast<double>(kSamples));
-  EXPECT_LT(std::abs(indices), limit);
-  EXPECT_LT(std::abs(steps), limit);
-  EXPECT_LT(std::abs(streams), limit);
+  for (const double sum : {indices, steps, streams}) {
+    EXPECT_LT(std::abs(sum), 5 * std::sqrt(static_cast<double>(kSamples)));
+  }
 }
 
 TEST(RandomTest, UniformIntIsEven) {
@@ -164,37 +151,29 @@ TEST(RandomTest, UniformIntIsEven) {
   EXPECT_THROW(UniformInt(key, 3, 0), Error);
 }
 
-TEST(RandomTest, FillsAreTheSameForAnyNumberOfThreads) {
+TEST(RandomTest, FillsUseTheIndexOfTheElementOnAnyNumberOfThreads) {
   const RandomKey key{6, StreamId("fill"), 9};
   const Shape shape = {7, 11, 1013};  // several grains and a remainder
-  for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
-    std::vector<std::vector<double>> first;
-    for (int threads : {1, 2, 3, 8}) {
+  const std::pair<std::function<void(const Tensor&)>, std::function<double(uint64_t)>> fills[] = {
+      {[&](const Tensor& t) { FillUniform(t, key, -2, 3); },
+       [&](uint64_t i) { return -2 + 5 * UniformDouble(key, i); }},
+      {[&](const Tensor& t) { FillNormal(t, key, 1, 2); }, [&](uint64_t i) { return 1 + 2 * Normal(key, i); }},
+      {[&](const Tensor& t) { FillTruncatedNormal(t, key, 0.5); },
+       [&](uint64_t i) { return 0.5 * TruncatedNormal(key, i); }}};
+  for (const auto& [fill, value] : fills) {
+    std::vector<double> expected(shape.NumElements());
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = value(i);
+    const std::vector<float> rounded(expected.begin(), expected.end());
+    for (const int threads : {1, 2, 3, 8}) {
       const ThreadsScope scope(threads);
-      std::vector<std::vector<double>> filled;
-      const Tensor t = Tensor::Empty(shape, dtype);
-      FillUniform(t, key, -2, 3);
-      filled.push_back(t.To(DType::kFloat64).ToVector<double>());
-      FillNormal(t, key, 1, 2);
-      filled.push_back(t.To(DType::kFloat64).ToVector<double>());
-      FillTruncatedNormal(t, key, 0.5);
-      filled.push_back(t.To(DType::kFloat64).ToVector<double>());
-      if (first.empty()) first = filled;
-      EXPECT_TRUE(filled == first) << dtype << ", " << threads << " threads";
+      const Tensor in_double = Tensor::Empty(shape, DType::kFloat64), in_float = Tensor::Empty(shape, DType::kFloat32);
+      fill(in_double);
+      fill(in_float);
+      EXPECT_TRUE(in_double.ToVector<double>() == expected) << threads << " threads";
+      EXPECT_TRUE(in_float.ToVector<float>() == rounded) << threads << " threads";
     }
   }
-}
-
-TEST(RandomTest, FillsUseTheIndexOfTheElement) {
-  const RandomKey key{6, 1, 2};
-  const Tensor t = Tensor::Empty({3, 5}, DType::kFloat64);
-  FillUniform(t, key, -2, 3);
-  for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(t.At({i / 5, i % 5}), -2 + 5 * UniformDouble(key, i));
-  FillNormal(t, key, 1, 2);
-  for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(t.At({i / 5, i % 5}), 1 + 2 * Normal(key, i));
-  FillTruncatedNormal(t, key, 0.5);
-  for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(t.At({i / 5, i % 5}), 0.5 * TruncatedNormal(key, i));
-  EXPECT_THROW(FillNormal(t.Transpose(0, 1), key, 0, 1), Error);
+  EXPECT_THROW(FillNormal(Tensor::Zeros({3, 5}, DType::kFloat64).Transpose(0, 1), key, 0, 1), Error);
   EXPECT_THROW(FillNormal(Tensor::Zeros({3}, DType::kInt32), key, 0, 1), Error);
 }
 

@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
@@ -43,12 +42,6 @@ std::string TwoTensors(const std::string& offsets_a, const std::string& offsets_
     return "\"" + name + "\":{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
   };
   return "{" + one(a, "[2]", offsets_a) + "," + one(b, shape_b, offsets_b) + "}";
-}
-
-// A new file each time: some file systems flush a file that is emptied and written again.
-void Put(const std::string& path, std::string_view bytes) {
-  RemoveAll(path);
-  FileWriter(path).Write(bytes);
 }
 
 using Malformed = testing::Refusal<std::string>;
@@ -194,7 +187,7 @@ TEST(SafetensorsTest, MalformedFilesAreRefusedWithTheReason) {
   const TempDir dir;
   const std::string path = dir / "bad.safetensors";
   const auto read = [&](const std::string& bytes) {
-    Put(path, bytes);
+    PutFile(path, bytes);
     const std::string message = MessageOf([&] { ReadSafetensorsHeader(path); }, ErrorKind::kData);
     EXPECT_EQ(message.rfind(path + ": ", 0), 0u) << message;
     EXPECT_LT(message.size(), path.size() + 400) << message;
@@ -227,7 +220,7 @@ TEST(SafetensorsTest, UnusualButLegalFilesAreRead) {
       FileOf("{\"\\u00e9/\xc3\xa9 \xf0\x9f\x98\x80\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8),
   };
   for (const std::string& file : files) {
-    Put(path, file);
+    PutFile(path, file);
     EXPECT_NO_THROW(ReadSafetensors(path)) << file;
   }
 }
@@ -276,48 +269,30 @@ TEST(SafetensorsTest, OnlyTheNamedTensorsAreRead) {
   const TensorFile file = ReadSafetensors(dir / "file", names);
   ASSERT_EQ(file.tensors.size(), 2u);
   EXPECT_EQ(file.At("ids").ToVector<int32_t>(), (std::vector<int32_t>{-1, 2147483647}));
-  testing::ExpectRefused(
-      {{"another name", [&] { ReadSafetensors(dir / "file", absent); }, {dir / "file: has no tensor 'nope'"}},
-       {"no file", [&] { ReadSafetensors(dir / "none"); }, {dir / "none: cannot open: No such file or directory"}},
-       {"a directory", [&] { ReadSafetensors(dir.path()); }, {dir.path() + ": is a directory"}}},
-      ErrorKind::kData);
+  EXPECT_EQ(MessageOf([&] { ReadSafetensors(dir / "file", absent); }, ErrorKind::kData),
+            dir / "file: has no tensor 'nope'");
 }
 
+// In any order that tensors are given in: sorted by size and name, so that each is aligned.
 TEST(SafetensorsTest, TheBytesAreTheseOnEveryMachine) {
   const TempDir dir;
-  const std::vector<NamedTensor> tensors = {{"b", Tensor::FromValues<uint8_t>({1}, {1})},
-                                            {"z", Tensor::FromValues<float>({1}, {1.0f})},
-                                            {"a", Tensor::FromValues<float>({2}, {2.0f, -0.0f})}};
-  WriteSafetensors(dir / "file", tensors, {{"k", "v"}});
-  std::string header = R"({"__metadata__": {"k": "v"}, "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, )"
-                       R"("z": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}, )"
-                       R"("b": {"dtype": "BOOL", "shape": [1], "data_offsets": [12, 13]}})";
+  std::vector<NamedTensor> tensors = {{"b", Tensor::FromValues<uint8_t>({1}, {1})},
+                                      {"z", Tensor::FromValues<float>({1}, {1.0f})},
+                                      {"a", Tensor::FromValues<float>({2}, {2.0f, -0.0f})},
+                                      {"d", Tensor::FromValues<double>({1}, {1.0})},
+                                      {"c", Tensor::FromValues<int64_t>({1}, {2})}};
+  std::string header = R"({"__metadata__": {"k": "v"}, "c": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}, )"
+                       R"("d": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]}, )"
+                       R"("a": {"dtype": "F32", "shape": [2], "data_offsets": [16, 24]}, )"
+                       R"("z": {"dtype": "F32", "shape": [1], "data_offsets": [24, 28]}, )"
+                       R"("b": {"dtype": "BOOL", "shape": [1], "data_offsets": [28, 29]}})";
   header.append((8 - header.size() % 8) % 8, ' ');
-  const std::string data("\x00\x00\x00\x40\x00\x00\x00\x80\x00\x00\x80\x3f\x01", 13);
-  EXPECT_EQ(ReadFile(dir / "file"), Length(header.size()) + header + data);
-}
-
-TEST(SafetensorsTest, TheOrderGivenDoesNotMatterAndTensorsAreAligned) {
-  const TempDir dir;
-  const std::vector<NamedTensor> tensors = {{"m", Tensor::Zeros({3}, DType::kBool)},
-                                            {"a", Tensor::Zeros({5}, DType::kFloat32)},
-                                            {"d", Tensor::Zeros({1}, DType::kFloat64)},
-                                            {"c", Tensor::Zeros({2}, DType::kInt64)}};
-  const std::vector<NamedTensor> reversed(tensors.rbegin(), tensors.rend());
-  WriteSafetensors(dir / "one", tensors);
-  WriteSafetensors(dir / "two", reversed);
-  EXPECT_EQ(ReadFile(dir / "one"), ReadFile(dir / "two"));
-  const TensorFileHeader header = ReadSafetensorsHeader(dir / "one");
-  EXPECT_EQ(header.data_begin % 8, 0u);
-  uint64_t at = 0;
-  for (const TensorFileEntry& entry : header.entries) {
-    EXPECT_EQ(entry.begin, at) << entry.name;
-    at = entry.end;
-    const uint64_t alignment = entry.dtype == "BOOL" ? 1 : entry.dtype == "F32" ? 4 : 8;
-    EXPECT_EQ(entry.begin % alignment, 0u) << entry.name;
+  const std::string data("\2\0\0\0\0\0\0\0\0\0\0\0\0\0\xf0\x3f\0\0\0\x40\0\0\0\x80\0\0\x80\x3f\1", 29);
+  for (int order = 0; order < 2; ++order) {
+    WriteSafetensors(dir / "file", tensors, {{"k", "v"}});
+    EXPECT_EQ(ReadFile(dir / "file"), Length(header.size()) + header + data);
+    std::reverse(tensors.begin(), tensors.end());
   }
-  EXPECT_EQ(header.data_begin + at, header.file_bytes);
-  EXPECT_EQ(header.file_bytes, ReadFile(dir / "one").size());
 }
 
 TEST(SafetensorsTest, WritingRefusesWhatReadingWould) {
@@ -332,45 +307,22 @@ TEST(SafetensorsTest, WritingRefusesWhatReadingWould) {
                                    {"no tensor", {{"a", Tensor()}}, {"is undefined"}},
                                    {"a BOOL of 2", {{"m", two}}, {"BOOL element 2 is 2"}}},
                                   [&](const Tensors& tensors) { WriteSafetensors(dir / "file", tensors); });
-  testing::ExpectError(
-      [&] {
-        WriteSafetensors(dir / "file", Tensors(), {{"k", "\xff"}});
-      },
-      ErrorKind::kUsage, {"metadata 'k' is not UTF-8"});
+  const std::map<std::string, std::string> metadata = {{"k", "\xff"}};
+  testing::ExpectError([&] { WriteSafetensors(dir / "file", Tensors(), metadata); }, ErrorKind::kUsage,
+                       {"metadata 'k' is not UTF-8"});
   EXPECT_TRUE(ListDirectory(dir.path()).empty());
-}
-
-TEST(SafetensorsTest, HalvesBecomeFloatsExactly) {
-  const TempDir dir;
-  // Bits of F16, then their values by the definition: (-1)^s · 2^(e-15) · 1.f, subnormals 2^-14 · 0.f.
-  const std::vector<uint16_t> bits = {0x0000, 0x8000, 0x3c00, 0xc000, 0x3555, 0x7bff,
-                                      0x0400, 0x0001, 0x83ff, 0x7c00, 0xfc00, 0x7e00};
-  const std::vector<float> values = {
-      0.0f, -0.0f, 1.0f, -2.0f, 0x1.554p-2f, 65504.0f, 0x1p-14f, 0x1p-24f, -1023 * 0x1p-24f, INFINITY, -INFINITY, NAN};
-  std::string file = FileOf(OneTensor("\"F16\"", "[12]", "[0,24]"));
-  file.append(reinterpret_cast<const char*>(bits.data()), 24);
-  Put(dir / "file", file);
-  const Tensor tensor = ReadSafetensors(dir / "file").At("t");
-  ASSERT_EQ(tensor.dtype(), DType::kFloat32);
-  const std::vector<float> read = tensor.ToVector<float>();
-  for (size_t i = 0; i + 1 < values.size(); ++i) {
-    EXPECT_EQ(read[i], values[i]) << i;
-    EXPECT_EQ(std::signbit(read[i]), std::signbit(values[i])) << i;
-  }
-  EXPECT_TRUE(std::isnan(read.back()));
 }
 
 TEST(SafetensorsTest, ValuesThatCannotBeLoadedAreNamed) {
   const TempDir dir;
   for (const auto& [dtype, bytes] : std::vector<std::pair<std::string, int>>{
            {"U8", 1}, {"I8", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"U64", 8}}) {
-    Put(dir / "file",
-        FileOf(OneTensor("\"" + dtype + "\"", "[3]", "[0," + std::to_string(3 * bytes) + "]"), 3 * bytes));
+    dir.Put("file", FileOf(OneTensor("\"" + dtype + "\"", "[3]", "[0," + std::to_string(3 * bytes) + "]"), 3 * bytes));
     EXPECT_NO_THROW(ReadSafetensorsHeader(dir / "file")) << dtype;
     testing::ExpectError([&] { ReadSafetensors(dir / "file"); }, ErrorKind::kData,
                          {"tensor 't': dtype " + dtype + " cannot be loaded"});
   }
-  Put(dir / "file", FileOf(OneTensor("\"BOOL\"", "[3]", "[0,3]")) + std::string("\0\1\2", 3));
+  dir.Put("file", FileOf(OneTensor("\"BOOL\"", "[3]", "[0,3]")) + std::string("\0\1\2", 3));
   EXPECT_EQ(MessageOf([&] { ReadSafetensors(dir / "file"); }, ErrorKind::kData),
             dir / "file: tensor 't': BOOL element 2 is 2, not 0 or 1");
 }
@@ -379,10 +331,10 @@ TEST(SafetensorsTest, EveryTruncationIsRefused) {
   const TempDir dir;
   const std::string bytes = SmallFile(dir / "file");
   for (size_t size = 0; size < bytes.size(); ++size) {
-    Put(dir / "cut", std::string_view(bytes).substr(0, size));
+    dir.Put("cut", std::string_view(bytes).substr(0, size));
     EXPECT_NE(MessageOf([&] { ReadSafetensors(dir / "cut"); }, ErrorKind::kData), "") << size;
   }
-  Put(dir / "longer", bytes + '\0');
+  dir.Put("longer", bytes + '\0');
   MessageOf([&] { ReadSafetensors(dir / "longer"); }, ErrorKind::kData);
 }
 
@@ -394,7 +346,7 @@ TEST(SafetensorsTest, NoSingleFlippedBitOfTheHeaderCrashes) {
   for (size_t bit = 0; bit < 8 * header.data_begin; ++bit) {
     std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    Put(dir / "flipped", flipped);
+    dir.Put("flipped", flipped);
     try {
       // What is still a legal file holds as many bytes of tensors as before.
       const TensorFile file = ReadSafetensors(dir / "flipped");
@@ -409,7 +361,7 @@ TEST(SafetensorsTest, NoSingleFlippedBitOfTheHeaderCrashes) {
 
 TEST(SafetensorsTest, ASizeIsCheckedAgainstTheFileBeforeAnythingIsAllocated) {
   const TempDir dir;
-  Put(dir / "file", FileOf(OneTensor("\"F32\"", "[1099511627776]", "[0,4398046511104]"), 8));
+  dir.Put("file", FileOf(OneTensor("\"F32\"", "[1099511627776]", "[0,4398046511104]"), 8));
   ResetPeakMemory();
   const int64_t before = GetMemoryStats().peak_bytes;
   testing::ExpectError([&] { ReadSafetensors(dir / "file"); }, ErrorKind::kData, {"reach beyond the 8 bytes"});
@@ -436,10 +388,8 @@ TEST(SafetensorsTest, SourcesAreReadOneByOneInTheOrderOfTheFile) {
   file.Commit();
   EXPECT_EQ(ReadFile(dir / "sources"), ReadFile(dir / "tensors"));
   SortAsInFile(tensors);
-  std::string sorted;
-  for (const NamedTensor& one : tensors) sorted += one.name + " ";
-  EXPECT_EQ(order, sorted);
-  EXPECT_EQ(order, "z a b flag ");
+  for (const NamedTensor& one : tensors) order += one.name + " ";
+  EXPECT_EQ(order, "z a b flag z a b flag ");
 }
 
 }  // namespace safetensors_test

@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
@@ -76,19 +75,6 @@ TEST(ShapesOnlyTest, TensorsFromOutsideStayAsTheyAre) {
   EXPECT_EQ(x.ToVector<float>(), (std::vector<float>{1, 2}));
   later = Tensor();  // outlives its scope, and goes back to where it came from
   EXPECT_EQ(Tensor::Full({2}, 7, DType::kFloat32).ToVector<float>(), (std::vector<float>{7, 7}));
-}
-
-TEST(ShapesOnlyTest, HoldsForItsThreadUntilTheOutermostEnds) {
-  EXPECT_FALSE(CurrentContext().shapes_only);
-  {
-    const ContextScope outer(&OpContext::shapes_only, true);
-    { const ContextScope inner(&OpContext::shapes_only, true); }
-    EXPECT_TRUE(CurrentContext().shapes_only);
-    bool elsewhere = true;
-    std::thread([&] { elsewhere = CurrentContext().shapes_only; }).join();
-    EXPECT_FALSE(elsewhere);
-  }
-  EXPECT_FALSE(CurrentContext().shapes_only);
 }
 
 TEST(CountMultiplicationsTest, AddsToTheInnermostScope) {

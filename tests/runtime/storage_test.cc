@@ -73,18 +73,14 @@ TEST(StorageTest, EverNewSizesDoNotPileUp) {
   ReleaseCachedMemory();
 }
 
-TEST(StorageTest, SizesThatCannotBeAreUsageErrors) {
+TEST(StorageTest, SizesThatCannotBeAreErrorsThatSayHowMuch) {
   EXPECT_EQ(testing::MessageOf([&] { Storage::Allocate(~size_t{0}); }), "cannot allocate 18446744073709551615 bytes");
-}
-
-// Address checkers have their own limit and end the process instead.
-#if !defined(__SANITIZE_ADDRESS__)
-TEST(StorageTest, NoMemoryIsAResourceErrorThatSaysHowMuch) {
+#if !defined(__SANITIZE_ADDRESS__)  // address checkers have their own limit and end the process instead
   const std::string message = testing::MessageOf([&] { Storage::Allocate(size_t{1} << 59); }, ErrorKind::kResource);
   EXPECT_EQ(message.rfind("out of memory: 576460752303423488 bytes asked for, ", 0), 0u) << message;
   EXPECT_NO_THROW(Storage::Allocate(64));
-}
 #endif
+}
 
 TEST(StorageTest, ThreadsMayAllocateAndFreeAtOnce) {
   const int64_t before = GetMemoryStats().live_bytes;

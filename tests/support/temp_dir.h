@@ -11,6 +11,15 @@
 
 namespace crosstalk {
 
+// Writes a file, with the folders that it stands in; its path. A new one each time: some file systems flush a file that
+// is emptied and written again.
+inline std::string PutFile(const std::string& path, std::string_view bytes) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::filesystem::remove(path);
+  if (!(std::ofstream(path, std::ios::binary) << bytes).flush()) throw std::runtime_error(path + " cannot be written");
+  return path;
+}
+
 class TempDir {
  public:
   TempDir() {
@@ -28,13 +37,8 @@ class TempDir {
   const std::string& path() const { return path_; }
   // The path of a name in it.
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  // Writes a file of it, with the folders that it stands in; its path.
-  std::string Put(const std::string& name, std::string_view bytes) const {
-    const std::filesystem::path path = *this / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path.string();
-  }
+  // Writes a file of it; its path.
+  std::string Put(const std::string& name, std::string_view bytes) const { return PutFile(*this / name, bytes); }
 
  private:
   std::string path_;
