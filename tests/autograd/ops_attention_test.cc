@@ -147,51 +147,27 @@ TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
 
 TEST(FusedAttentionTest, ARateAMaskOrABiasThatCannotBeIsRefused) {
   using C = AttentionCall;
-  // A table of 4 heads and 6 buckets with the buckets of 55 distances, and what is wrong with it.
-  const auto biased = [](C& c, const Shape& table, int64_t distances, int64_t buckets) {
-    c.bias_table = Leaf(table, 7);
+  // A table of so many heads and 6 buckets, with the buckets of so many distances.
+  const auto biased = [](C& c, int64_t heads, int64_t distances, int64_t buckets = 6) {
+    c.bias_table = Leaf({heads, 6}, 7);
     if (distances > 0) c.distance_bucket = Buckets(distances, buckets);
   };
+  const Tensor mask = RandomFloats({2, 37}, 9);
+  const Variable bias = Leaf({4, 19, 37}, 8);
   testing::ExpectRefused<std::function<void(C&)>>(
       {{"a rate of 1", [](C& c) { c.dropout_rate = 1.0; }, {"dropout_rate="}},
        {"above 1", [](C& c) { c.dropout_rate = 1.5; }, {"dropout_rate="}},
        {"below 0", [](C& c) { c.dropout_rate = -0.1; }, {"dropout_rate="}},
        {"no number", [](C& c) { c.dropout_rate = std::nan(""); }, {"dropout_rate="}},
-       {"a mask",
-        [](C& c) {
-          c.key_padding_mask = RandomFloats({2, 37}, 9);
-        },
-        {"not bool"}},
-       {"no distances",
-        [&](C& c) {
-          biased(c, {4, 6}, 0, 0);
-        },
-        {"distance_bucket"}},
-       {"too few",
-        [&](C& c) {
-          biased(c, {4, 6}, 54, 6);
-        },
-        {"distances=54"}},
+       {"a mask", [&](C& c) { c.key_padding_mask = mask; }, {"not bool"}},
+       {"no distances", [&](C& c) { biased(c, 4, 0); }, {"distance_bucket"}},
+       {"too few", [&](C& c) { biased(c, 4, 54); }, {"distances=54"}},
        {"their type",
-        [&](C& c) {
-          biased(c, {4, 6}, 55, 6), c.distance_bucket = c.distance_bucket.To(DType::kInt64);
-        },
+        [&](C& c) { biased(c, 4, 55), c.distance_bucket = c.distance_bucket.To(DType::kInt64); },
         {"int32"}},
-       {"one too many",
-        [&](C& c) {
-          biased(c, {4, 6}, 55, 7);
-        },
-        {"= 6, but bias_table[h, buckets] has buckets=6"}},
-       {"two biases",
-        [&](C& c) {
-          biased(c, {4, 6}, 55, 6), c.bias = Leaf({4, 19, 37}, 8);
-        },
-        {"one of them"}},
-       {"its heads",
-        [&](C& c) {
-          biased(c, {5, 6}, 55, 6);
-        },
-        {"h=5"}}},
+       {"one too many", [&](C& c) { biased(c, 4, 55, 7); }, {"= 6, but bias_table[h, buckets] has buckets=6"}},
+       {"two biases", [&](C& c) { biased(c, 4, 55), c.bias = bias; }, {"one of them"}},
+       {"its heads", [&](C& c) { biased(c, 5, 55); }, {"h=5"}}},
       [](const auto& change) {
         AttentionCall in = TalkingInputs();
         change(in);

@@ -10,9 +10,9 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/parallel.h"
 #include "tests/support/close.h"
 #include "tests/support/grad_cases.h"
+#include "tests/support/kernel_test.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -87,11 +87,7 @@ TEST(DropoutTest, ElementIIsDecidedByTheKeyAndI) {
   }
   EXPECT_GT(dropped, 8);  // of 65, expected 19.5, standard deviation 3.7
   EXPECT_LT(dropped, 31);
-}
-
-TEST(DropoutTest, RateZeroIsTheInput) {
-  const Variable x(RandomTensor("x", {3}));
-  EXPECT_TRUE(Dropout(x, 0, kKey).value().SharesStorageWith(x.value()));
+  EXPECT_TRUE(Dropout(Variable(x), 0, kKey).value().SharesStorageWith(x));
 }
 
 TEST(GradientsTest, OnlyThoseThatAreNeededAreGiven) {
@@ -131,44 +127,45 @@ TEST(CrossEntropyTest, TheGradientOverwritesOnlyLogitsThatNobodyHolds) {
 }
 
 // 150 rows of 65,537 classes are three chunks: 64, 64 and 22 rows.
-void ExpectTheUnfusedLoss(DType dtype, bool with_bias) {
+TEST(LinearCrossEntropyTest, EqualsTheUnfusedLossOverSeveralChunks) {
   constexpr int64_t kRows = 150, kClasses = 65537, kD = 3;
-  const Tensor hidden = RandomTensor("hidden", {kRows, kD}).To(dtype);
-  const Tensor table = RandomTensor("table", {kClasses, kD}).To(dtype);
-  const Tensor bias = RandomTensor("bias", {kClasses}, -0.1, 0.1).To(dtype);
   std::vector<int32_t> ids(kRows);
   for (int64_t i = 0; i < kRows; ++i) ids[static_cast<size_t>(i)] = static_cast<int32_t>(i * 7919 % kClasses);
   const Tensor targets = Tensor::FromValues<int32_t>({kRows}, ids);
-  CrossEntropyOptions options;
-  options.ignore_index = 0;
-  options.z_loss = 0.01;
-  const Variable h1(hidden, kYes), t1(table, kYes), h2(hidden, kYes), t2(table, kYes), b1(bias, kYes), b2(bias, kYes);
-  const CrossEntropyResult fused = LinearCrossEntropy(h1, t1, targets, 0.5, options, with_bias ? b1 : Variable());
-  Variable logits = Scale(MatMul(h2, t2, kernels::Transpose::kNo, kernels::Transpose::kYes), 0.5);
-  if (with_bias) logits = Add(logits, b2);
-  const CrossEntropyResult plain = CrossEntropy(logits, targets, options);
-  EXPECT_EQ(fused.count, plain.count);
-  EXPECT_EQ(fused.count, kRows - 1);
-  EXPECT_EQ(fused.correct, plain.correct);
-  // Sums of 150 rows of about 11: relative rounding 150 · 2^-53, and a margin for the exponentials; in float a few
-  // roundings of 2^-24.
-  const double bound = dtype == DType::kFloat64 ? 1e-12 : 1e-5;
-  EXPECT_NEAR(fused.nll_sum, plain.nll_sum, bound * plain.nll_sum);
-  EXPECT_NEAR(fused.loss.value().Item(), plain.loss.value().Item(), bound * plain.loss.value().Item());
-  Backward(fused.loss);
-  Backward(plain.loss);
-  const auto expect_near = [bound](const Tensor& of_fused, const Tensor& of_plain) {
-    const auto values = [](const Tensor& x) { return x.To(DType::kFloat64).ToVector<double>(); };
-    EXPECT_TRUE(testing::CloseToLargest(values(of_fused), values(of_plain), bound));
-  };
-  expect_near(h1.grad(), h2.grad());
-  expect_near(t1.grad(), t2.grad());
-  if (with_bias) expect_near(b1.grad(), b2.grad());
-}
-TEST(LinearCrossEntropyTest, EqualsTheUnfusedLossOverSeveralChunks) {
+  const CrossEntropyOptions options = {.ignore_index = 0, .z_loss = 0.01};
   for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
-    ExpectTheUnfusedLoss(dtype, false);
-    ExpectTheUnfusedLoss(dtype, true);
+    // Sums of 150 rows of about 11: relative rounding 150 · 2^-53, and a margin for the exponentials; in float a few
+    // roundings of 2^-24.
+    const double bound = dtype == DType::kFloat64 ? 1e-12 : 1e-5;
+    for (const bool with_bias : {false, true}) {
+      std::vector<CrossEntropyResult> results;
+      std::vector<std::vector<Variable>> leaves;
+      for (const bool fused : {true, false}) {
+        const Variable hidden(RandomTensor("hidden", {kRows, kD}).To(dtype), kYes),
+            table(RandomTensor("table", {kClasses, kD}).To(dtype), kYes),
+            bias = with_bias ? Variable(RandomTensor("bias", {kClasses}, -0.1, 0.1).To(dtype), kYes) : Variable();
+        Variable logits;
+        if (!fused) logits = Scale(MatMul(hidden, table, kernels::Transpose::kNo, kernels::Transpose::kYes), 0.5);
+        if (!fused && with_bias) logits = Add(logits, bias);
+        results.push_back(fused ? LinearCrossEntropy(hidden, table, targets, 0.5, options, bias)
+                                : CrossEntropy(logits, targets, options));
+        Backward(results.back().loss);
+        leaves.push_back({hidden, table});
+        if (with_bias) leaves.back().push_back(bias);
+      }
+      EXPECT_EQ(results[0].count, kRows - 1);
+      EXPECT_EQ(results[0].count, results[1].count);
+      EXPECT_EQ(results[0].correct, results[1].correct);
+      EXPECT_NEAR(results[0].nll_sum, results[1].nll_sum, bound * results[1].nll_sum);
+      const double loss = results[1].loss.value().Item();
+      EXPECT_NEAR(results[0].loss.value().Item(), loss, bound * loss);
+      for (size_t i = 0; i < leaves[0].size(); ++i) {
+        const auto gradient = [i](const auto& of) {
+          return of[i].grad().To(DType::kFloat64).template ToVector<double>();
+        };
+        EXPECT_TRUE(testing::CloseToLargest(gradient(leaves[0]), gradient(leaves[1]), bound)) << i;
+      }
+    }
   }
 }
 
@@ -187,12 +184,7 @@ TEST(LinearCrossEntropyTest, SameBitsOnAnyThreads) {
     }
     return all;
   };
-  const ThreadsScope one_thread(1);
-  const std::vector<float> expected = compute();
-  for (const int threads : {2, 3, 5, 8}) {
-    const ThreadsScope scope(threads);
-    EXPECT_EQ(compute(), expected) << threads << " threads";
-  }
+  kernels::ExpectSameBitsOnAnyThreads(compute);
 }
 
 TEST(LinearCrossEntropyTest, RowsBeyondTheClassesTakeNoPart) {
@@ -224,87 +216,59 @@ TEST(LinearCrossEntropyTest, NoRowsGiveGradientsOfZero) {
 }
 
 TEST(MistakesTest, AreNamed) {
-  const auto zeros = [](const Shape& shape, DType dtype = DType::kFloat32) {
-    return Variable(Tensor::Zeros(shape, dtype));
+  const auto zeros = [](auto... sizes) { return Variable(Tensor::Zeros({sizes...}, DType::kFloat32)); };
+  const auto doubles = [](auto... sizes) { return Variable(Tensor::Zeros({sizes...}, DType::kFloat64)); };
+  const auto index = [](auto... sizes) { return Tensor::Zeros({sizes...}, DType::kInt32); };
+  const auto ints = [](auto... values) {
+    return Tensor::FromValues<int64_t>({sizeof...(values)}, std::vector<int64_t>{values...});
   };
-  const auto ints = [](const std::vector<int64_t>& values) {
-    return Tensor::FromValues<int64_t>({static_cast<int64_t>(values.size())}, values);
-  };
-  const auto mask = [](const Shape& shape) { return Tensor::Zeros(shape, DType::kBool); };
-  const auto index = [](const Shape& shape) { return Tensor::Zeros(shape, DType::kInt32); };
-  constexpr auto kDouble = DType::kFloat64;
-  const Variable a = zeros({3, 5}), four = zeros({4}), table = zeros({5, 7}), logits = zeros({5, 4}),
-                 wide = zeros({9, 7});
+  const Variable a = zeros(3, 5), four = zeros(4), table = zeros(5, 7), logits = zeros(5, 4), wide = zeros(9, 7);
   const Variable endless(Tensor::Zeros({1}, DType::kFloat32).BroadcastTo({3'000'000'000}));
+  const Tensor mask = Tensor::Zeros({3, 1}, DType::kBool);
+  const std::vector<Variable> parts = {a, zeros(4, 7)}, no_parts;
+  const std::vector<int> outside = {2}, twice = {1, -1};
+  const CrossEntropyOptions ten{.num_classes = 10}, eight{.num_classes = 8};
   testing::ExpectRefused({
       {"add", [&] { Add(a, four); }, {"add", "[3, 5]"}},
       {"mul",
-       [&] {
-         Mul(a, zeros({3, 5}, kDouble));
-       },
+       [&] { Mul(a, doubles(3, 5)); },
        {"mul: float32[3, 5] and float64[3, 5] have different element types; convert one"}},
       {"gated shapes", [&] { GatedGelu(a, four); }, {"gated_gelu: gate[3, 5] and x[4] must have the same shape"}},
-      {"gated types",
-       [&] {
-         GatedGelu(a, zeros({3, 5}, kDouble));
-       },
-       {"convert one"}},
+      {"gated types", [&] { GatedGelu(a, doubles(3, 5)); }, {"convert one"}},
       {"no mask", [&] { MaskedFill(a, a.value(), 0); }, {"masked_fill: the mask is float32[3, 5], not bool"}},
-      {"mask",
-       [&] {
-         MaskedFill(four, mask({3, 1}), 0);
-       },
-       {"a mask of shape [3, 1] does not broadcast to [4]"}},
-      {"concat",
-       [&] {
-         Concat({a, zeros({4, 7})}, 1);
-       },
-       {"concat: float32[4, 7] does not fit float32[3, 5] along dimension 1"}},
-      {"no parts", [] { Concat({}, 1); }, {"concat: no tensors"}},
+      {"mask", [&] { MaskedFill(four, mask, 0); }, {"a mask of shape [3, 1] does not broadcast to [4]"}},
+      {"concat", [&] { Concat(parts, 1); }, {"concat: float32[4, 7] does not fit float32[3, 5] along dimension 1"}},
+      {"no parts", [&] { Concat(no_parts, 1); }, {"concat: no tensors"}},
       {"embedding",
-       [&] {
-         Embedding(table, ints({0, 5, 1}));
-       },
+       [&] { Embedding(table, ints(0, 5, 1)); },
        {"embedding: index 5 at position 1 of ids[3] is not in [0, 5)"}},
-      {"negative", [&] { Embedding(table, ints({-1})); }, {"index -1 at position 0 of ids[1] is not in [0, 5)"}},
+      {"negative", [&] { Embedding(table, ints(-1)); }, {"index -1 at position 0 of ids[1] is not in [0, 5)"}},
       {"ids", [&] { Embedding(table, table.value()); }, {"embedding: indices must be int32 or int64"}},
-      {"gather rank", [&] { Gather(table, 0, index({3})); }, {"gather: index[3] and x[5, 7] must have the same rank"}},
-      {"gather",
-       [&] {
-         Gather(table, 0, index({3, 8}));
-       },
-       {"gather: index[3, 8] is larger than x[5, 7] in dimension 1"}},
+      {"gather rank", [&] { Gather(table, 0, index(3)); }, {"gather: index[3] and x[5, 7] must have the same rank"}},
+      {"gather", [&] { Gather(table, 0, index(3, 8)); }, {"gather: index[3, 8] is larger than x[5, 7] in dimension 1"}},
       {"endless",
-       [&] { Gather(endless, 0, ints({2'999'999'999})); },
+       [&] { Gather(endless, 0, ints(2'999'999'999)); },
        {"gather: a dimension of 3000000000 is too long to be looked up; at most 2147483648 are"}},
-      {"sum", [&] { Sum(a, {2}); }, {"sum: dimension 2 of a tensor of shape [3, 5]"}},
-      {"twice",
-       [&] {
-         Sum(a, {1, -1});
-       },
-       {"sum: dimension -1 is named twice for shape [3, 5]"}},
-      {"max of nothing", [&] { Max(zeros({0})); }, {"max"}},
+      {"sum", [&] { Sum(a, outside); }, {"sum: dimension 2 of a tensor of shape [3, 5]"}},
+      {"twice", [&] { Sum(a, twice); }, {"sum: dimension -1 is named twice for shape [3, 5]"}},
+      {"max of nothing", [&] { Max(zeros(0)); }, {"max"}},
       {"matmul", [&] { MatMul(table, wide); }, {"matmul: A[5, 7] has k=7, but k=9 in B[9, 7]"}},
       {"transposed",
        [&] { MatMul(table, wide, kernels::Transpose::kYes); },
        {"matmul: A[5, 7] transposed has k=5, but k=9 in B[9, 7]"}},
       {"bias",
-       [&] {
-         MatMulAdd(table, zeros({7, 3}), four);
-       },
+       [&] { MatMulAdd(table, zeros(7, 3), four); },
        {"matmul_add: bias[n] = [4] has n=4, but n=3 in B[k, n] = [7, 3]"}},
       {"types",
-       [&] {
-         MatMulAdd(table, zeros({7, 3}), zeros({3}, kDouble));
-       },
+       [&] { MatMulAdd(table, zeros(7, 3), doubles(3)); },
        {"matmul_add: A is float32, B is float32 and the bias is float64; convert them to one"}},
       {"rms", [&] { RmsNorm(a, four, 1e-6); }, {"rms_norm: scale[d] = [4] does not fit x[…, d] = [3, 5]"}},
       {"layer", [&] { LayerNorm(a, four, four, 1e-6); }, {"layer_norm: scale[d] = [4] does not fit x[…, d] = [3, 5]"}},
-      {"norm type", [&] { RmsNorm(a, zeros({5}, kDouble), 1e-6); }, {"rms_norm: scale is float64, but x is float32"}},
+      {"norm type", [&] { RmsNorm(a, doubles(5), 1e-6); }, {"rms_norm: scale is float64, but x is float32"}},
       {"dropout of all", [&] { Dropout(a, 1, kKey); }, {"dropout"}},
       {"less than none", [&] { Dropout(a, -0.1, kKey); }, {"dropout"}},
       {"class", [&] { CrossEntropy(logits, kTargets); }, {"cross_entropy: target 8 in row 0 is not a class in [0, 4)"}},
-      {"rows", [&] { CrossEntropy(logits, index({3})); }, {"cross_entropy: targets[rows] = [3], but rows=5"}},
+      {"rows", [&] { CrossEntropy(logits, index(3)); }, {"cross_entropy: targets[rows] = [3], but rows=5"}},
       {"targets", [&] { CrossEntropy(logits, logits.value()); }, {"cross_entropy: targets must be int32 or int64"}},
       {"d",
        [&] { LinearCrossEntropy(logits, wide, kTargets, 1); },
@@ -312,8 +276,8 @@ TEST(MistakesTest, AreNamed) {
       {"loss bias",
        [&] { LinearCrossEntropy(table, wide, kTargets, 1, {}, logits); },
        {"linear_cross_entropy: bias is float32[5, 4], but must be float32[9], an element a class"}},
-      {"many classes", [&] { LinearCrossEntropy(table, wide, kTargets, 0.5, {.num_classes = 10}); }, {"10"}},
-      {"few classes", [&] { LinearCrossEntropy(table, wide, kTargets, 0.5, {.num_classes = 8}); }, {"8"}},
+      {"many classes", [&] { LinearCrossEntropy(table, wide, kTargets, 0.5, ten); }, {"10"}},
+      {"few classes", [&] { LinearCrossEntropy(table, wide, kTargets, 0.5, eight); }, {"8"}},
   });
 }
 

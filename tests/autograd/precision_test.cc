@@ -14,6 +14,8 @@
 namespace crosstalk {
 namespace precision_test {
 
+using kernels::Transpose;
+
 Tensor Random(const Shape& shape, uint32_t stream) {
   const Tensor x = Tensor::Empty(shape, DType::kFloat32);
   FillNormal(x, RandomKey{11, stream, 0}, 0, 1);
@@ -48,44 +50,23 @@ TEST(PrecisionTest, ProductsAndTheirGradientsAreOfRoundedOperands) {
   Variable y;
   {
     const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-    EXPECT_EQ(CurrentContext().precision, Precision::kBFloat16);
     y = MatMul(in_a, in_b);
   }
-  EXPECT_EQ(CurrentContext().precision, Precision::kFloat32);
   Backward(y, dy);  // outside of the scope
 
   const Variable exact_a(AsStored(a)), exact_b(AsStored(b)), exact_dy(AsStored(dy));
   EXPECT_TRUE(testing::AllClose(Values(y.value()), Doubles(MatMul(exact_a, exact_b).value()), {kSums, 0}));
   EXPECT_TRUE(testing::AllClose(
-      Values(in_a.grad()),
-      Doubles(MatMul(exact_dy, exact_b, kernels::Transpose::kNo, kernels::Transpose::kYes).value()), {kSums, 0}));
+      Values(in_a.grad()), Doubles(MatMul(exact_dy, exact_b, Transpose::kNo, Transpose::kYes).value()), {kSums, 0}));
   EXPECT_TRUE(testing::AllClose(
-      Values(in_b.grad()),
-      Doubles(MatMul(exact_a, exact_dy, kernels::Transpose::kYes, kernels::Transpose::kNo).value()), {kSums, 0}));
+      Values(in_b.grad()), Doubles(MatMul(exact_a, exact_dy, Transpose::kYes, Transpose::kNo).value()), {kSums, 0}));
 }
 
-// matmul_add, einsum as matrix products and as interleaved small ones, and the product inside of the loss.
-TEST(PrecisionTest, EveryOpThatMultipliesMatricesRounds) {
-  const Tensor x = Random({24, 31}, 1), w = Random({31, 19}, 2), bias = Random({19}, 3);
-  const Tensor p = Random({5, 31, 64}, 4), q = Random({31, 7, 64}, 5);
-  const Tensor targets = Tensor::Zeros({24}, DType::kInt32);
-  const Tensor table = Random({19, 31}, 6);
-  const auto results = [&](bool rounded) {
-    const auto in = [&](const Tensor& t) { return Variable(rounded ? AsStored(t) : t); };
-    std::vector<Tensor> all = {
-        MatMulAdd(in(x), in(w), Variable(bias)).value(),
-        Einsum("y[j, i] = einsum(x[i, k], w[k, j])", {in(x), in(w)}).value(),
-        Einsum("y[i, j, b] = einsum(p[i, k, b], q[k, j, b])", {in(p), in(q)}).value(),
-    };
-    return all;
-  };
-  const std::vector<Tensor> plain = results(false), exact = results(true);
+TEST(PrecisionTest, DoubleIsNotRounded) {
+  const Variable a(Random({3, 31}, 1).To(DType::kFloat64)), b(Random({31, 5}, 2).To(DType::kFloat64));
+  const std::vector<double> plain = MatMul(a, b).value().ToVector<double>();
   const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-  const std::vector<Tensor> rounded = results(false);
-  for (size_t i = 0; i < plain.size(); ++i) {
-    EXPECT_TRUE(testing::AllClose(Values(rounded[i]), Doubles(exact[i]), {kSums, 0})) << i;
-    EXPECT_FALSE(testing::AllClose(Values(rounded[i]), Doubles(plain[i]), {kSums, 0})) << i << " is not rounded";
-  }
+  EXPECT_EQ(MatMul(a, b).value().ToVector<double>(), plain);
 }
 
 TEST(PrecisionTest, WhatIsRecomputedIsRoundedAgain) {
@@ -104,49 +85,67 @@ TEST(PrecisionTest, WhatIsRecomputedIsRoundedAgain) {
   EXPECT_TRUE(testing::SameBits(gradient(true), gradient(false)));
 }
 
-// In single products, batches of them, interleaved small ones, and with copies of permuted operands.
+// Products of two operands, each made of a leaf: single ones, batches of them, interleaved small ones, with copies of
+// permuted operands, and with a bias that is added.
+using Operand = std::function<Variable(const Variable&)>;
+struct Products {
+  Variable x = Leaf(Random({24, 31}, 1)), w = Leaf(Random({31, 19}, 2)), bias = Leaf(Random({19}, 3)),
+           p = Leaf(Random({5, 31, 64}, 4)), q = Leaf(Random({31, 7, 64}, 5)), batch = Leaf(Random({3, 1, 24, 31}, 6)),
+           b = Leaf(Random({1, 5, 19, 31}, 7)), table = Leaf(Random({9, 31}, 8));
+  std::vector<Variable> leaves = {x, w, bias, p, q, batch, b, table};
+  static Variable Of(const char* equation, const Variable& first, const Variable& second) {
+    return Einsum(equation, {first, second});
+  }
+  using Product = std::function<Variable(const Operand& f, const Operand& g)>;
+  std::vector<Product> all = {
+      [&](const Operand& f, const Operand& g) { return MatMulAdd(f(x), g(w), bias); },
+      [&](const Operand& f, const Operand& g) { return MatMul(g(w), f(x), Transpose::kYes, Transpose::kYes); },
+      [&](const Operand& f, const Operand& g) { return MatMul(f(batch), g(b), Transpose::kNo, Transpose::kYes); },
+      [&](const Operand& f, const Operand& g) { return Of("y[j, i] = einsum(x[i, k], w[k, j])", f(x), g(w)); },
+      [&](const Operand& f, const Operand& g) { return Of("y[i, j, b] = einsum(p[i, k, b], q[k, j, b])", f(p), g(q)); },
+      [&](const Operand& f, const Operand& g) { return Of("y[b, j, i] = einsum(p[i, k, b], w[k, j])", f(p), g(w)); },
+      [&](const Operand& f, const Operand& g) {
+        return MatMul(Reshape(f(x), Shape{4, 6, 31}), g(w));
+      }};
+};
+Variable Itself(const Variable& x) { return x; }
+
+TEST(PrecisionTest, EveryOpThatMultipliesMatricesRounds) {
+  const Products products;
+  const Operand stored = [](const Variable& x) { return Variable(AsStored(x.value())); };
+  for (size_t i = 0; i < products.all.size(); ++i) {
+    const Products::Product& product = products.all[i];
+    const Tensor plain = product(Itself, Itself).value(), exact = product(stored, stored).value();
+    const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
+    const Tensor rounded = product(Itself, Itself).value();
+    EXPECT_TRUE(testing::AllClose(Values(rounded), Doubles(exact), {kSums, 0})) << i;
+    EXPECT_FALSE(testing::AllClose(Values(rounded), Doubles(plain), {kSums, 0})) << i << " is not rounded";
+  }
+}
+
 TEST(AsOperandTest, GivesTheBitsOfTheOperandItself) {
-  const Variable x = Leaf(Random({24, 31}, 1)), w = Leaf(Random({31, 19}, 2)), bias = Leaf(Random({19}, 3));
-  const Variable p = Leaf(Random({5, 31, 64}, 4)), q = Leaf(Random({31, 7, 64}, 5));
-  const Variable batch = Leaf(Random({3, 1, 24, 31}, 6)), b = Leaf(Random({1, 5, 19, 31}, 7));
-  const Variable table = Leaf(Random({9, 31}, 8));
-  const Tensor targets = Tensor::Full({24}, 7, DType::kInt32);
+  Products products;
+  products.all.push_back([&, targets = Tensor::Full({24}, 7, DType::kInt32)](const Operand&, const Operand& g) {
+    return LinearCrossEntropy(products.x, g(products.table), targets, 0.5).loss;
+  });
   const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-  using Operand = std::function<Variable(const Variable&)>;
-  const std::vector<std::function<Variable(const Operand&)>> products = {
-      [&](const Operand& op) { return MatMulAdd(op(x), op(w), bias); },
-      [&](const Operand& op) { return MatMul(op(x), w); },
-      [&](const Operand& op) { return MatMul(w, op(x), kernels::Transpose::kYes, kernels::Transpose::kYes); },
-      [&](const Operand& op) { return MatMul(op(batch), op(b), kernels::Transpose::kNo, kernels::Transpose::kYes); },
-      [&](const Operand& op) {
-        return Einsum("y[j, i] = einsum(x[i, k], w[k, j])", {op(x), op(w)});
-      },
-      [&](const Operand& op) {
-        return Einsum("y[i, j, b] = einsum(p[i, k, b], q[k, j, b])", {op(p), op(q)});
-      },
-      [&](const Operand& op) {
-        return Einsum("y[b, j, i] = einsum(p[i, k, b], w[k, j])", {op(p), w});
-      },
-      [&](const Operand& op) {
-        return MatMul(Reshape(op(x), {4, 6, 31}), op(w));
-      },
-      [&](const Operand& op) { return LinearCrossEntropy(x, op(table), targets, 0.5, {}).loss; },
-  };
-  const std::vector<Variable> leaves = {x, w, bias, p, q, batch, b, table};
   const auto values = [&](const Variable& y) {
     Backward(y, Random(y.shape(), 99));
     std::vector<std::vector<float>> all = {Values(y.value())};
-    for (const Variable& leaf : leaves) {
+    for (const Variable& leaf : products.leaves) {
       all.push_back(leaf.grad().defined() ? Values(leaf.grad()) : std::vector<float>());
       leaf.ZeroGrad();
     }
     return all;
   };
-  for (size_t i = 0; i < products.size(); ++i) {
-    const auto plain = values(products[i]([](const Variable& v) { return v; }));
-    const auto kept = values(products[i]([](const Variable& v) { return AsOperand(v); }));
-    for (size_t j = 0; j < plain.size(); ++j) {
-      EXPECT_TRUE(testing::SameBits(kept[j], plain[j])) << "product " << i << ", result " << j;
+  const Operand kept = [](const Variable& x) { return AsOperand(x); };
+  for (size_t i = 0; i < products.all.size(); ++i) {
+    const auto plain = values(products.all[i](Itself, Itself));
+    for (const auto& [f, g] : std::vector<std::pair<Operand, Operand>>{{kept, kept}, {kept, Itself}, {Itself, kept}}) {
+      const auto of_kept = values(products.all[i](f, g));
+      for (size_t j = 0; j < plain.size(); ++j) {
+        EXPECT_TRUE(testing::SameBits(of_kept[j], plain[j])) << "product " << i << ", result " << j;
+      }
     }
   }
 }
@@ -220,14 +219,6 @@ TEST(GatedGeluTest, KeepsItsFactorsInHalfTheBytesAndOneOfAFixedGate) {
   };
   EXPECT_EQ(kept(a), 2 * 64 * 128 * 2);
   EXPECT_EQ(kept(Variable(a.value())), 64 * 128 * 2);
-}
-
-TEST(PrecisionTest, DoubleIsNotRounded) {
-  const Variable a(Random({3, 31}, 1).To(DType::kFloat64)), b(Random({31, 5}, 2).To(DType::kFloat64));
-  const Tensor plain = MatMul(a, b).value();
-  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-  const Tensor y = MatMul(a, b).value();
-  for (int64_t i = 0; i < y.num_elements(); ++i) EXPECT_EQ(y.data<double>()[i], plain.data<double>()[i]);
 }
 
 }  // namespace precision_test

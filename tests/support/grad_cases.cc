@@ -1,5 +1,6 @@
 #include "tests/support/grad_cases.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "crosstalk/autograd/einsum/einsum.h"
@@ -26,6 +27,14 @@ class Table {
   void Add(const std::string& name, std::vector<Tensor> inputs, std::function<Variable(const Inputs&)> function) {
     cases_.push_back({name, std::move(inputs), std::move(function)});
   }
+  // And with inputs that are stored in another order.
+  void AddTwice(const std::string& name, const std::vector<Tensor>& inputs,
+                const std::function<Variable(const Inputs&)>& function) {
+    Add(name, inputs, function);
+    std::vector<Tensor> strided;
+    for (const Tensor& input : inputs) strided.push_back(input.rank() > 1 ? Strided(input) : input);
+    Add(name + "_strided", strided, function);
+  }
   void AddEinsum(const std::string& name, const std::string& equation, const std::vector<Shape>& shapes) {
     std::vector<Tensor> inputs;
     for (const Shape& shape : shapes) inputs.push_back(RandomTensor(name + std::to_string(inputs.size()), shape));
@@ -47,12 +56,11 @@ void AddElementwise(Table& table) {
   for (const Named& op : {Named{"add", Add}, Named{"sub", Sub}, Named{"mul", Mul}, Named{"div", Div}}) {
     const auto function = [f = op.function](const Inputs& in) { return f(in[0], in[1]); };
     const std::string name = op.name;
-    table.Add(name, {a, b}, function);
+    table.AddTwice(name, {a, b}, function);
     table.Add(name + "_row", {a, RandomTensor("row", {7}, 0.5, 2)}, function);
     table.Add(name + "_column", {a, RandomTensor("column", {5, 1}, 0.5, 2)}, function);
     table.Add(name + "_outer", {RandomTensor("o1", {3, 1, 7}), RandomTensor("o2", {5, 1}, 0.5, 2)}, function);
     table.Add(name + "_of_scalar", {a, RandomTensor("s", {}, 0.5, 2)}, function);
-    table.Add(name + "_strided", {Strided(a), Strided(b)}, function);
   }
   table.Add("mul_itself", {a}, [](const Inputs& in) { return Mul(in[0], in[0]); });
   table.Add("neg", {a}, [](const Inputs& in) { return Neg(in[0]); });
@@ -65,17 +73,17 @@ void AddElementwise(Table& table) {
   };
   const Tensor positive = RandomTensor("positive", {5, 11}, 0.3, 2);
   const Tensor wide = RandomTensor("wide", {5, 11}, -3, 3);
+  const Tensor off_zero = wide.Clone();  // where relu has a kink
+  for (int64_t i = 0; i < 55; ++i) off_zero.data<double>()[i] += std::copysign(0.01, off_zero.data<double>()[i]);
   for (const Unary& op :
        {Unary{"exp", Exp, wide}, Unary{"log", Log, positive}, Unary{"sqrt", Sqrt, positive},
         Unary{"square", Square, wide}, Unary{"tanh", Tanh, wide}, Unary{"sigmoid", Sigmoid, wide},
-        Unary{"relu", Relu, AwayFromZero(wide, 0.01)}, Unary{"gelu", Gelu, wide}, Unary{"gelu_tanh", GeluTanh, wide}}) {
+        Unary{"relu", Relu, off_zero}, Unary{"gelu", Gelu, wide}, Unary{"gelu_tanh", GeluTanh, wide}}) {
     const auto function = [f = op.function](const Inputs& in) { return f(in[0]); };
-    table.Add(op.name, {op.x}, function);
-    table.Add(std::string(op.name) + "_strided", {Strided(op.x)}, function);
+    table.AddTwice(op.name, {op.x}, function);
   }
-  const auto gated_gelu = [](const Inputs& in) { return GatedGelu(in[0], in[1]); };
-  table.Add("gated_gelu", {wide, RandomTensor("x", {5, 11})}, gated_gelu);
-  table.Add("gated_gelu_strided", {Strided(wide), Strided(RandomTensor("x", {5, 11}))}, gated_gelu);
+  table.AddTwice("gated_gelu", {wide, RandomTensor("x", {5, 11})},
+                 [](const Inputs& in) { return GatedGelu(in[0], in[1]); });
   table.Add("gated_gelu_of_itself", {wide}, [](const Inputs& in) { return GatedGelu(in[0], in[0]); });
   const Tensor mask = Bool({5, 1}, {1, 0, 1, 1, 0});
   table.Add("masked_fill", {a}, [mask](const Inputs& in) { return MaskedFill(in[0], mask, -3); });
@@ -84,8 +92,7 @@ void AddElementwise(Table& table) {
 
 void AddShapes(Table& table) {
   const Tensor a = RandomTensor("a", {3, 5, 7});
-  table.Add("reshape", {a}, [](const Inputs& in) { return Reshape(in[0], {7, -1}); });
-  table.Add("reshape_strided", {Strided(a)}, [](const Inputs& in) { return Reshape(in[0], {15, 7}); });
+  table.AddTwice("reshape", {a}, [](const Inputs& in) { return Reshape(in[0], {15, -1}); });
   table.Add("transpose", {a}, [](const Inputs& in) { return Transpose(in[0], 0, -1); });
   table.Add("permute", {a}, [](const Inputs& in) { return Permute(in[0], {2, 0, 1}); });
   table.Add("slice", {a}, [](const Inputs& in) { return Slice(in[0], 1, 1, 4); });
@@ -102,9 +109,8 @@ void AddShapes(Table& table) {
 void AddReductions(Table& table) {
   const Tensor a = RandomTensor("a", {3, 5, 7});
   table.Add("sum_all", {a}, [](const Inputs& in) { return Sum(in[0]); });
-  table.Add("sum_first", {a}, [](const Inputs& in) { return Sum(in[0], {0}); });
+  table.AddTwice("sum_first", {a}, [](const Inputs& in) { return Sum(in[0], {0}); });
   table.Add("sum_outer_keep", {a}, [](const Inputs& in) { return Sum(in[0], {0, -1}, KeepDims::kYes); });
-  table.Add("sum_strided", {Strided(a)}, [](const Inputs& in) { return Sum(in[0], {1}); });
   table.Add("mean_all", {a}, [](const Inputs& in) { return Mean(in[0]); });
   table.Add("mean_last_keep", {a}, [](const Inputs& in) { return Mean(in[0], {-1}, KeepDims::kYes); });
   table.Add("max_last", {a}, [](const Inputs& in) { return Max(in[0], {-1}); });
@@ -112,13 +118,11 @@ void AddReductions(Table& table) {
   table.Add("max_all", {a}, [](const Inputs& in) { return Max(in[0]); });
   for (const int dim : {0, 1, 2}) {
     const std::string at = "_dim" + std::to_string(dim);
-    table.Add("logsumexp" + at, {a}, [dim](const Inputs& in) { return LogSumExp(in[0], dim); });
-    table.Add("softmax" + at, {a}, [dim](const Inputs& in) { return Softmax(in[0], dim); });
-    table.Add("log_softmax" + at, {a}, [dim](const Inputs& in) { return LogSoftmax(in[0], dim); });
+    table.AddTwice("logsumexp" + at, {a}, [dim](const Inputs& in) { return LogSumExp(in[0], dim); });
+    table.AddTwice("softmax" + at, {a}, [dim](const Inputs& in) { return Softmax(in[0], dim); });
+    table.AddTwice("log_softmax" + at, {a}, [dim](const Inputs& in) { return LogSoftmax(in[0], dim); });
   }
-  table.Add("logsumexp_keep_strided", {Strided(a)},
-            [](const Inputs& in) { return LogSumExp(in[0], -1, KeepDims::kYes); });
-  table.Add("softmax_strided", {Strided(a)}, [](const Inputs& in) { return Softmax(in[0]); });
+  table.Add("logsumexp_keep", {a}, [](const Inputs& in) { return LogSumExp(in[0], -1, KeepDims::kYes); });
   // One row has nothing left to attend to.
   const Tensor attend = Bool({5, 7}, {1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1,
                                       1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 0});
@@ -148,16 +152,15 @@ void AddMatMuls(Table& table) {
 void AddNormsIndexLoss(Table& table) {
   const Tensor a = RandomTensor("a", {3, 5, 7});
   const Tensor scale = RandomTensor("scale", {7}, 0.5, 2);
-  table.Add("rms_norm", {a, scale}, [](const Inputs& in) { return RmsNorm(in[0], in[1], 1e-6); });
-  table.Add("rms_norm_strided", {Strided(a), scale}, [](const Inputs& in) { return RmsNorm(in[0], in[1], 0.1); });
-  table.Add("layer_norm", {a, scale, RandomTensor("bias", {7})},
-            [](const Inputs& in) { return LayerNorm(in[0], in[1], in[2], 1e-12); });
-  table.Add("layer_norm_strided", {Strided(a), scale, RandomTensor("bias", {7})},
-            [](const Inputs& in) { return LayerNorm(in[0], in[1], in[2], 0.1); });
+  for (const double epsilon : {1e-12, 0.1}) {
+    const std::string at = epsilon < 0.1 ? "" : "_wide";
+    table.AddTwice("rms_norm" + at, {a, scale}, [=](const Inputs& in) { return RmsNorm(in[0], in[1], epsilon); });
+    table.AddTwice("layer_norm" + at, {a, scale, RandomTensor("bias", {7})},
+                   [=](const Inputs& in) { return LayerNorm(in[0], in[1], in[2], epsilon); });
+  }
   const Tensor ids = Int32({3, 2}, {4, 0, 4, 1, 3, 4});
-  const Tensor rows = RandomTensor("table", {5, 7});
-  table.Add("embedding", {rows}, [ids](const Inputs& in) { return Embedding(in[0], ids); });
-  table.Add("embedding_strided", {Strided(rows)}, [ids](const Inputs& in) { return Embedding(in[0], ids); });
+  table.AddTwice("embedding", {RandomTensor("table", {5, 7})},
+                 [ids](const Inputs& in) { return Embedding(in[0], ids); });
   table.Add("take_last", {RandomTensor("t", {3, 5})}, [ids](const Inputs& in) { return Take(in[0], 1, ids); });
   table.Add("take_middle", {a}, [ids](const Inputs& in) { return Take(in[0], 1, ids); });
   const Tensor index =
@@ -165,14 +168,9 @@ void AddNormsIndexLoss(Table& table) {
   table.Add("gather_middle", {a}, [index](const Inputs& in) { return Gather(in[0], 1, index); });
   table.Add("gather_last", {a}, [index](const Inputs& in) { return Gather(in[0], -1, index); });
   const RandomKey key = {7, StreamId("grad_cases.dropout"), 3};
-  table.Add("dropout", {a}, [key](const Inputs& in) { return Dropout(in[0], 0.4, key); });
-  table.Add("dropout_strided", {Strided(a)}, [key](const Inputs& in) { return Dropout(in[0], 0.4, key); });
-
-  table.Add("matmul_add", {RandomTensor("A", {5, 7}), RandomTensor("B", {7, 3}), RandomTensor("b", {3})},
-            [](const Inputs& in) { return MatMulAdd(in[0], in[1], in[2]); });
-  table.Add("matmul_add_strided",
-            {Strided(RandomTensor("A", {5, 7})), Strided(RandomTensor("B", {7, 3})), RandomTensor("b", {3})},
-            [](const Inputs& in) { return MatMulAdd(in[0], in[1], in[2]); });
+  table.AddTwice("dropout", {a}, [key](const Inputs& in) { return Dropout(in[0], 0.4, key); });
+  table.AddTwice("matmul_add", {RandomTensor("A", {5, 7}), RandomTensor("B", {7, 3}), RandomTensor("b", {3})},
+                 [](const Inputs& in) { return MatMulAdd(in[0], in[1], in[2]); });
 
   const Tensor logits = RandomTensor("logits", {5, 9}, -3, 3);
   const Tensor hidden = RandomTensor("hidden", {5, 7});
@@ -255,15 +253,6 @@ Tensor Strided(const Tensor& x) {
 
 Variable Leaf(const Shape& shape, double value) {
   return Variable(Tensor::Full(shape, value, DType::kFloat64), Variable::RequiresGrad::kYes);
-}
-
-Tensor AwayFromZero(const Tensor& x, double bound) {
-  const Tensor y = x.Clone();
-  for (int64_t i = 0; i < y.num_elements(); ++i) {
-    double& value = y.data<double>()[i];
-    value += value >= 0 ? bound : -bound;
-  }
-  return y;
 }
 
 }  // namespace crosstalk::testing

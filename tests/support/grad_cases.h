@@ -25,7 +25,5 @@ Tensor RandomTensor(const std::string& name, const Shape& shape, double low = -1
 Tensor Strided(const Tensor& x);
 // Every element is `value`; float64, requires a gradient.
 Variable Leaf(const Shape& shape, double value);
-// x with `bound` added to elements ≥ 0 and subtracted from the others: away from a kink at 0.
-Tensor AwayFromZero(const Tensor& x, double bound);
 
 }  // namespace crosstalk::testing

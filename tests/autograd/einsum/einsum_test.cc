@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cmath>
 #include <map>
 
 #include "crosstalk/autograd/einsum/contraction.h"
@@ -12,6 +10,7 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/close.h"
+#include "tests/support/einsum_loops.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 
@@ -35,45 +34,6 @@ Shape ShapeOf(const Bracket& bracket) {
   return shape;
 }
 
-// The definition, loop by loop: every combination of all dimensions multiplied and added where it belongs.
-class Loops {
- public:
-  Loops(const EinsumEquation& equation, const std::vector<Tensor>& operands) {
-    result_ = Tensor::Zeros(ShapeOf(equation.result), DType::kFloat64);
-    tensors_ = operands;
-    tensors_.push_back(result_);
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      const Bracket& bracket = i < operands.size() ? equation.operands[i] : equation.result;
-      for (int dim = 0; dim < tensors_[i].rank(); ++dim) {
-        strides_[bracket.indices[static_cast<size_t>(dim)]][i] = tensors_[i].strides()[dim];
-      }
-    }
-    Visit(strides_.begin(), {});
-  }
-  const Tensor& result() const { return result_; }
-
- private:
-  using PerTensor = std::array<int64_t, 8>;          // the operands, then the result
-  using Strides = std::map<std::string, PerTensor>;  // of each name
-
-  void Visit(Strides::const_iterator name, PerTensor offsets) {
-    if (name == strides_.end()) {
-      double product = 1;
-      for (size_t i = 0; i + 1 < tensors_.size(); ++i) product *= tensors_[i].data<double>()[offsets[i]];
-      result_.data<double>()[offsets[tensors_.size() - 1]] += product;
-      return;
-    }
-    for (int64_t j = 0; j < Sizes().at(name->first); ++j) {
-      Visit(std::next(name), offsets);
-      for (size_t i = 0; i < offsets.size(); ++i) offsets[i] += name->second[i];
-    }
-  }
-
-  std::vector<Tensor> tensors_;
-  Strides strides_;
-  Tensor result_;
-};
-
 // Operands as they are and strided. Sums of up to 1e4 products of numbers below 1: 1e4 · 2^-53 of the largest.
 void ExpectEqualsLoops(const std::string& text) {
   const EinsumEquation equation = ParseEinsum(text);
@@ -84,13 +44,12 @@ void ExpectEqualsLoops(const std::string& text) {
     dense.emplace_back(tensors.back());
     strided.emplace_back(tensors.back().rank() > 1 ? Strided(tensors.back()) : tensors.back());
   }
-  const Loops loops(equation, tensors);
+  const testing::EinsumLoops loops = testing::LoopOver(equation, tensors);
   for (const std::vector<Variable>* operands : {&dense, &strided}) {
     const Variable result = Einsum(text, *operands);
-    ASSERT_EQ(result.shape(), loops.result().shape()) << text;
+    ASSERT_EQ(result.shape(), loops.shape) << text;
     EXPECT_TRUE(result.value().is_contiguous()) << text;
-    EXPECT_TRUE(testing::CloseToLargest(result.value().ToVector<double>(), loops.result().ToVector<double>(), 1e-12))
-        << text;
+    EXPECT_TRUE(testing::CloseToLargest(result.value().ToVector<double>(), loops.result, 1e-12)) << text;
   }
 }
 
@@ -166,24 +125,17 @@ TEST(EinsumTest, DimensionObjectsMeanTheSameAsText) {
   EXPECT_EQ(transposed.shape(), Shape({9, 5}));
 }
 
-TEST(EinsumTest, StretchedOperandsAreReadThroughTheirStrides) {
+TEST(EinsumTest, StretchedOperandsAreReadThroughTheirStridesAndEmptyDimensionsGiveZeros) {
+  const Variable a(Tensor::Zeros({3, 0}, DType::kFloat32)), b(Tensor::Zeros({0, 5}, DType::kFloat32));
+  EXPECT_EQ(Einsum("C[n,m] = einsum(A[n,k], B[k,m])", {a, b}).value().ToVector<float>(), std::vector<float>(15, 0.0f));
   const Tensor row = RandomTensor("row", {1, 9}), column = RandomTensor("column", {7, 1});
   const Tensor other = RandomTensor("other", {9, 3});
   for (const Tensor& x : {row.BroadcastTo({7, 9}), column.BroadcastTo({7, 9})}) {
     const char* const equation = "Y[n,m] = einsum(A[n,k], B[k,m])";
     const Variable stretched = Einsum(equation, {Variable(x), Variable(other)});
     const Variable copied = Einsum(equation, {Variable(x.Clone()), Variable(other)});
-    for (int64_t i = 0; i < 21; ++i) {
-      EXPECT_NEAR(stretched.value().data<double>()[i], copied.value().data<double>()[i], 1e-14) << i;
-    }
+    EXPECT_TRUE(testing::AllClose(stretched.value().ToVector<double>(), copied.value().ToVector<double>(), {1e-14, 0}));
   }
-}
-
-TEST(EinsumTest, EmptyDimensionsGiveZeros) {
-  const Variable a(Tensor::Zeros({3, 0}, DType::kFloat32));
-  const Variable b(Tensor::Zeros({0, 5}, DType::kFloat32));
-  const Variable c = Einsum("C[n,m] = einsum(A[n,k], B[k,m])", {a, b});
-  EXPECT_EQ(c.value().ToVector<float>(), std::vector<float>(15, 0.0f));
 }
 
 // An equation, its operands' shapes and the error, after "einsum: ".
@@ -229,29 +181,21 @@ TEST(EinsumTest, MistakesSayWhatIsWrong) {
     EXPECT_EQ(testing::MessageOf([&, text = equation] { Einsum(text, operands); }), "einsum: " + error);
   }
   const Variable a(Tensor::Zeros({3}, DType::kFloat32)), b(Tensor::Zeros({3}, DType::kFloat64));
+  const std::vector<Variable> two_types = {a, b}, undefined = {a, Variable(), a};
   const Shape four{1, 1, 1, 1}, six{1, 1, 1, 1, 1, 1}, empty{0, 1, 1, 1, 1, 1};
-  testing::ExpectRefused({{"two types",
-                           [&] {
-                             Einsum("Y[] = einsum(A[n], B[n])", {a, b});
-                           },
-                           {"B[n] is float64, but A[n] is float32"}},
-                          {"no operand",
-                           [&] {
-                             Einsum("Y[n] = einsum(A[n], B[n], C[n])", {a, Variable(), a});
-                           },
-                           {"operand 2, B[n], is an undefined Variable (in 'Y[n] = einsum(A[n], B[n], C[n])')"}},
-                          {"a negative size",
-                           [] {
-                             EinsumMultiplications("Y[n,m] = einsum(A[n,k], B[k,m])", {{2, -1}, {-1, 3}});
-                           },
-                           {"einsum: A[n, k] = [2, -1] has a negative size"}},
-                          {"a plan that no tensor holds",
-                           [&] {
-                             EinsumMultiplications(
-                                 "Y[a,b] = einsum(A[a,c,d,e,f,g], B[b,h,i,j,k,l], C[c,d,e,h,i,j], D[f,g,k,l])",
-                                 {six, empty, six, four});
-                           },
-                           {"dimensions on the way, where a tensor has at most 8"}}});
+  const std::vector<Shape> negative = {{2, -1}, {-1, 3}}, wide = {six, empty, six, four};
+  const char* const wide_plan = "Y[a,b] = einsum(A[a,c,d,e,f,g], B[b,h,i,j,k,l], C[c,d,e,h,i,j], D[f,g,k,l])";
+  testing::ExpectRefused(
+      {{"two types", [&] { Einsum("Y[] = einsum(A[n], B[n])", two_types); }, {"B[n] is float64, but A[n] is float32"}},
+       {"no operand",
+        [&] { Einsum("Y[n] = einsum(A[n], B[n], C[n])", undefined); },
+        {"operand 2, B[n], is an undefined Variable (in 'Y[n] = einsum(A[n], B[n], C[n])')"}},
+       {"a negative size",
+        [&] { EinsumMultiplications("Y[n,m] = einsum(A[n,k], B[k,m])", negative); },
+        {"einsum: A[n, k] = [2, -1] has a negative size"}},
+       {"a plan that no tensor holds",
+        [&] { EinsumMultiplications(wide_plan, wide); },
+        {"dimensions on the way, where a tensor has at most 8"}}});
 }
 
 // n·d_X·d_k·h + m·d_M·d_k·h + n·m·d_k·h, as in section 3.3: the concise form costs what the steps cost.
