@@ -43,39 +43,8 @@ enum class Kind {
   kClose
 };
 
-const char* Name(Kind kind) {
-  switch (kind) {
-    case Kind::kOpen:
-      return "open";
-    case Kind::kCreate:
-      return "create";
-    case Kind::kRead:
-      return "read";
-    case Kind::kWrite:
-      return "write";
-    case Kind::kSync:
-      return "sync";
-    case Kind::kRename:
-      return "rename";
-    case Kind::kRemove:
-      return "remove";
-    case Kind::kMakeDirectory:
-      return "mkdir";
-    case Kind::kList:
-      return "list";
-    case Kind::kLook:
-      return "look";
-    case Kind::kLock:
-      return "lock";
-    case Kind::kMap:
-      return "map";
-    case Kind::kTruncate:
-      return "truncate";
-    case Kind::kClose:
-      return "close";
-  }
-  return "?";
-}
+constexpr const char* kNames[] = {"open",  "create", "read", "write", "sync", "rename",   "remove",
+                                  "mkdir", "list",   "look", "lock",  "map",  "truncate", "close"};
 
 // Where a call names its file.
 enum class Names {
@@ -250,7 +219,7 @@ void ReportCall(const Call& call, int64_t number, long result) {
   if (report < 0) return;
   char line[2 * kPathBytes + 100];
   const int length = snprintf(line, sizeof(line), "%s %lld %s %s%s%s%s\n", InMainThread() ? "file" : "thread-file",
-                              static_cast<long long>(number), Name(call.kind), call.path,
+                              static_cast<long long>(number), kNames[static_cast<int>(call.kind)], call.path,
                               call.second_path[0] != '\0' ? " > " : "", call.second_path, result < 0 ? " failed" : "");
   if (write(report, line, static_cast<size_t>(length)) != length) CannotInject("cannot write the report");
 }

@@ -13,12 +13,12 @@ namespace faults {
 
 namespace {
 
-struct ErrorName {
-  const char* name;
-  int error;
-};
-constexpr ErrorName kErrors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EINTR", EINTR},
-                                 {"EACCES", EACCES}, {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}};
+constexpr Named<Target> kTargets[] = {{"file", Target::kFile},
+                                      {"thread-file", Target::kThreadFile},
+                                      {"memory", Target::kMemory},
+                                      {"thread-memory", Target::kThreadMemory}};
+constexpr Named<Action> kActions[] = {
+    {"short", Action::kShort}, {"kill-before", Action::kKillBefore}, {"kill-after", Action::kKillAfter}};
 
 Fault fault;
 int report = -1;
@@ -33,15 +33,10 @@ bool Take(const char** text, const char* word) {
 
 Fault Parse(const char* text) {
   Fault parsed;
-  if (Take(&text, "file")) {
-    parsed.target = Target::kFile;
-  } else if (Take(&text, "thread-file")) {
-    parsed.target = Target::kThreadFile;
-  } else if (Take(&text, "memory")) {
-    parsed.target = Target::kMemory;
-  } else if (Take(&text, "thread-memory")) {
-    parsed.target = Target::kThreadMemory;
-  } else {
+  for (const auto& [name, target] : kTargets) {
+    if (Take(&text, name)) parsed.target = target;
+  }
+  if (parsed.target == Target::kNothing) {
     CannotInject("CROSSTALK_FAULT names neither file nor memory, of the main thread or of others");
   }
   char* end = nullptr;
@@ -50,17 +45,16 @@ Fault Parse(const char* text) {
   text = *end == ':' ? end + 1 : end;
   if (parsed.target == Target::kMemory || parsed.target == Target::kThreadMemory) {
     parsed.error = ENOMEM;
-  } else if (Take(&text, "short")) {
-    parsed.action = Action::kShort;
-  } else if (Take(&text, "kill-before")) {
-    parsed.action = Action::kKillBefore;
-  } else if (Take(&text, "kill-after")) {
-    parsed.action = Action::kKillAfter;
   } else {
-    for (const ErrorName& known : kErrors) {
-      if (Take(&text, known.name)) parsed.error = known.error;
+    for (const auto& [name, action] : kActions) {
+      if (Take(&text, name)) parsed.action = action;
     }
-    if (parsed.error == 0) CannotInject("CROSSTALK_FAULT says nothing that can be done to a file call");
+    for (const auto& [name, error] : kErrors) {
+      if (Take(&text, name)) parsed.error = error;
+    }
+    if (parsed.error == 0 && parsed.action == Action::kError) {
+      CannotInject("CROSSTALK_FAULT says nothing that can be done to a file call");
+    }
   }
   if (Take(&text, "on")) parsed.onwards = true;
   if (*text != '\0') CannotInject("CROSSTALK_FAULT has something after its end");

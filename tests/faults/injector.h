@@ -16,12 +16,22 @@
 // alone.
 #pragma once
 
+#include <errno.h>
+
 #include <cstdint>
 
 namespace faults {
 
 enum class Target { kNothing, kFile, kThreadFile, kMemory, kThreadMemory };
 enum class Action { kError, kShort, kKillBefore, kKillAfter };
+
+template <typename T>
+struct Named {
+  const char* name;
+  T value;
+};
+constexpr Named<int> kErrors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EINTR", EINTR},
+                                  {"EACCES", EACCES}, {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}};
 
 struct Fault {
   Target target = Target::kNothing;

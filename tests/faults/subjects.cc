@@ -35,9 +35,8 @@ std::string FolderOfThisProgram() { return fs::read_symlink("/proc/self/exe").pa
 
 // The words that the C library has for the error of a fault "file:17:EIO[:on]".
 std::string ReasonOf(const std::string& fault) {
-  for (const auto& [name, error] : std::map<std::string, int>{
-           {"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EACCES", EACCES}, {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}}) {
-    if (Contains(fault, ":" + name)) return std::strerror(error);
+  for (const auto& [name, error] : kErrors) {
+    if (Contains(fault, StrCat(":", name))) return std::strerror(error);
   }
   return "";
 }
@@ -83,18 +82,20 @@ void JudgeExitCode(const CommandResult& result, const std::string& fault, Verdic
   if (fitting.count(result.exit_code) == 0) verdict->wrong = StrCat("exit code ", result.exit_code);
 }
 
-// Everything of metrics.jsonl but the times.
+// A line of JSON without the times.
+std::string WithoutTimes(const std::string& line) {
+  Json kept = Json::MakeObject();
+  const Json json = crosstalk::ParseJson(line, "a line");
+  for (const auto& [key, value] : json.AsObject()) {
+    if (!Contains(key, "second")) kept.Set(key, value);
+  }
+  return kept.Dump();
+}
+
 std::string Metrics(const std::string& run) {
   std::istringstream in(crosstalk::ReadBytes(run + "/metrics.jsonl"));
   std::string text;
-  for (std::string line; std::getline(in, line);) {
-    Json kept = Json::MakeObject();
-    const Json json = crosstalk::ParseJson(line, "metrics.jsonl");
-    for (const auto& [key, value] : json.AsObject()) {
-      if (!Contains(key, "second")) kept.Set(key, value);
-    }
-    text += kept.Dump() + "\n";
-  }
+  for (std::string line; std::getline(in, line);) text += WithoutTimes(line) + "\n";
   return text;
 }
 
@@ -130,10 +131,9 @@ class Training : public Subject {
 
   Calls Begin(Bench& bench) override {
     fs::remove_all(bench.run());
-    CommandResult whole = bench.Run("", Arguments(bench, "none"), "");
+    bench.RunUndisturbed("", Arguments(bench, "none"));
     const Calls calls = bench.ReadCalls();
-    if (from_ == From::kCut) whole = bench.Run("", Arguments(bench, "auto"), "");
-    if (whole.exit_code != 0) throw std::runtime_error("the undisturbed run failed: " + whole.errors);
+    if (from_ == From::kCut) bench.RunUndisturbed("", Arguments(bench, "auto"));
     trained_ = {crosstalk::ReadBytes(bench.run() + "/model.safetensors"), Metrics(bench.run()), Names(bench.run()), {}};
     std::istringstream lines(trained_.metrics);
     for (std::string line; std::getline(lines, line);) {
@@ -153,8 +153,7 @@ class Training : public Subject {
       if (committed_before_.size() != 2) throw std::runtime_error("the best checkpoint is the newest");
       break;
     }
-    const CommandResult rest = bench.Run("", Arguments(bench, "auto"), "");
-    if (rest.exit_code != 0) throw std::runtime_error("the undisturbed resumption failed: " + rest.errors);
+    bench.RunUndisturbed("", Arguments(bench, "auto"));
     return bench.ReadCalls();
   }
 
@@ -252,9 +251,7 @@ class Measuring : public Subject {
   explicit Measuring(std::string root) : Subject("eval"), root_(std::move(root)) {}
 
   Calls Begin(Bench& bench) override {
-    const CommandResult result = bench.Run("", Arguments(), "");
-    if (result.exit_code != 0) throw std::runtime_error("the undisturbed measurement failed: " + result.errors);
-    output_ = WithoutTimes(result.output);
+    output_ = WithoutTimes(bench.RunUndisturbed("", Arguments()).output);
     snapshot_ = crosstalk::Snapshot(root_ + "/cut");
     return bench.ReadCalls();
   }
@@ -275,14 +272,6 @@ class Measuring : public Subject {
 
  private:
   std::vector<std::string> Arguments() const { return {"eval", "--run", root_ + "/cut", "--json", "--threads", "1"}; }
-  static std::string WithoutTimes(const std::string& output) {
-    Json kept = Json::MakeObject();
-    const Json json = crosstalk::ParseJson(output, "the result");
-    for (const auto& [key, value] : json.AsObject()) {
-      if (!Contains(key, "second")) kept.Set(key, value);
-    }
-    return kept.Dump();
-  }
 
   std::string root_, output_, snapshot_;
 };
@@ -292,9 +281,7 @@ class Hosting : public Subject {
   Hosting() : Subject("host") {}
 
   Calls Begin(Bench& bench) override {
-    const CommandResult result = bench.Run(Program(), {}, "");
-    if (result.exit_code != 0) throw std::runtime_error("the undisturbed host program failed: " + result.errors);
-    output_ = result.output;
+    output_ = bench.RunUndisturbed(Program(), {}).output;
     return bench.ReadCalls();
   }
 
@@ -334,6 +321,12 @@ CommandResult Bench::Run(const std::string& program, const std::vector<std::stri
   if (!fault.empty()) options.environment.push_back("CROSSTALK_FAULT=" + fault);
   const CommandResult result = crosstalk::RunCommand(arguments, options);
   if (!fault.empty() && !harm_.empty()) fs::remove_all(run() + "/" + harm_);
+  return result;
+}
+
+CommandResult Bench::RunUndisturbed(const std::string& program, const std::vector<std::string>& arguments) {
+  CommandResult result = Run(program, arguments, "");
+  if (result.exit_code != 0) throw std::runtime_error("an undisturbed run failed: " + result.errors);
   return result;
 }
 

@@ -45,6 +45,8 @@ class Bench {
   std::string run() const { return folder_ + "/run"; }
   crosstalk::CommandResult Run(const std::string& program, const std::vector<std::string>& arguments,
                                const std::string& fault);
+  // Without a fault; std::runtime_error if it fails.
+  crosstalk::CommandResult RunUndisturbed(const std::string& program, const std::vector<std::string>& arguments);
   Calls ReadCalls() const;
 
  private:

@@ -28,25 +28,22 @@ using crosstalk::StrCat;
 constexpr int64_t kMostAllocations = 2000;  // of each subject's main thread, and as many of its others
 
 // What can go wrong with a call of each kind. ":on" is a disk that stays full or broken.
-const std::map<std::string, std::vector<std::string>>& FaultsOfKinds() {
-  static const std::map<std::string, std::vector<std::string>> faults = {
-      {"open", {"EIO", "EACCES", "EMFILE", "EINTR", "EIO:on", "EMFILE:on"}},
-      {"create", {"EIO", "EACCES", "EMFILE", "EINTR", "ENOSPC", "ENOSPC:on", "EIO:on"}},
-      {"read", {"EIO", "EINTR", "short", "EIO:on"}},
-      {"write", {"ENOSPC", "EIO", "EINTR", "short", "ENOSPC:on", "EIO:on"}},
-      {"sync", {"EIO", "ENOSPC", "EINTR", "ENOSPC:on", "EIO:on"}},
-      {"rename", {"EIO", "EACCES", "ENOSPC", "EINTR", "ENOSPC:on", "EIO:on"}},
-      {"remove", {"EIO", "EACCES", "EINTR", "EIO:on"}},
-      {"mkdir", {"EIO", "EACCES", "ENOSPC", "EINTR", "ENOSPC:on", "EIO:on"}},
-      {"list", {"EIO", "EINTR", "EIO:on"}},
-      {"look", {"EIO", "EACCES", "EIO:on"}},
-      {"lock", {"EIO", "EINTR", "EIO:on"}},
-      {"map", {"ENOMEM", "EACCES"}},
-      {"truncate", {"EIO", "ENOSPC", "EINTR"}},
-      {"close", {"EIO", "ENOSPC", "EINTR"}},
-  };
-  return faults;
-}
+const std::map<std::string, std::vector<std::string>> kFaultsOfKinds = {
+    {"open", {"EIO", "EACCES", "EMFILE", "EINTR", "EIO:on", "EMFILE:on"}},
+    {"create", {"EIO", "EACCES", "EMFILE", "EINTR", "ENOSPC", "ENOSPC:on", "EIO:on"}},
+    {"read", {"EIO", "EINTR", "short", "EIO:on"}},
+    {"write", {"ENOSPC", "EIO", "EINTR", "short", "ENOSPC:on", "EIO:on"}},
+    {"sync", {"EIO", "ENOSPC", "EINTR", "ENOSPC:on", "EIO:on"}},
+    {"rename", {"EIO", "EACCES", "ENOSPC", "EINTR", "ENOSPC:on", "EIO:on"}},
+    {"remove", {"EIO", "EACCES", "EINTR", "EIO:on"}},
+    {"mkdir", {"EIO", "EACCES", "ENOSPC", "EINTR", "ENOSPC:on", "EIO:on"}},
+    {"list", {"EIO", "EINTR", "EIO:on"}},
+    {"look", {"EIO", "EACCES", "EIO:on"}},
+    {"lock", {"EIO", "EINTR", "EIO:on"}},
+    {"map", {"ENOMEM", "EACCES"}},
+    {"truncate", {"EIO", "ENOSPC", "EINTR"}},
+    {"close", {"EIO", "ENOSPC", "EINTR"}},
+};
 
 struct Task {
   Subject* subject;
@@ -66,7 +63,7 @@ std::vector<int64_t> EvenlySpaced(int64_t count, int64_t most) {
 void AddTasks(Subject* subject, const Calls& calls, std::vector<Task>* tasks) {
   const std::string& name = subject->name();
   for (const FileCall& call : calls.files) {
-    std::vector<std::string> faults = FaultsOfKinds().at(call.kind);
+    std::vector<std::string> faults = kFaultsOfKinds.at(call.kind);
     faults.insert(faults.end(), {"kill-before", "kill-after"});
     for (const std::string& fault : faults) {
       tasks->push_back({subject, StrCat(call.target, ":", call.number, ":", fault), StrCat(name, " ", fault),
@@ -76,14 +73,9 @@ void AddTasks(Subject* subject, const Calls& calls, std::vector<Task>* tasks) {
   for (const auto& [target, count] :
        {std::pair<const char*, int64_t>{"memory", calls.memory}, {"thread-memory", calls.thread_memory}}) {
     for (const char* on : {"", ":on"}) {
-      const std::vector<int64_t> numbers = EvenlySpaced(count, kMostAllocations);
-      for (int64_t number : numbers) {
+      for (int64_t number : EvenlySpaced(count, kMostAllocations)) {
         tasks->push_back({subject, StrCat(target, ":", number, on), StrCat(name, " ", target, on),
                           StrCat("allocation ", number, " of ", count)});
-      }
-      if (!numbers.empty()) {
-        std::printf("%-8s %s%s: %d of %lld allocations\n", name.c_str(), target, on, static_cast<int>(numbers.size()),
-                    static_cast<long long>(count));
       }
     }
   }
@@ -122,14 +114,12 @@ class Sweep {
     Row& row = rows_[task.row];
     ++row.injected;
     ++(verdict.end == End::kDone ? row.done : verdict.end == End::kReported ? row.reported : row.killed);
-    if (++noted_ % 1000 == 0) {
-      std::printf("%d of %d, %.0f s\n", noted_, static_cast<int>(tasks_.size()), Seconds());
-    }
+    if (++noted_ % 1000 == 0) std::printf("%zu of %zu, %.0f s\n", noted_, tasks_.size(), Seconds());
     if (!verdict.wrong.empty()) {
       ++row.wrong;
-      std::printf("WRONG: %s:%s (%s): %s\n  again: make faults FAULT=%s:%s\n", task.subject->name().c_str(),
-                  task.fault.c_str(), task.call.c_str(), verdict.wrong.c_str(), task.subject->name().c_str(),
-                  task.fault.c_str());
+      const std::string fault = StrCat(task.subject->name(), ":", task.fault);
+      std::printf("WRONG: %s (%s): %s\n  again: make faults FAULT=%s\n", fault.c_str(), task.call.c_str(),
+                  verdict.wrong.c_str(), fault.c_str());
     }
     if (tasks_.size() == 1) std::printf("%s", verdict.errors.c_str());
     std::fflush(stdout);
@@ -162,7 +152,7 @@ class Sweep {
   std::chrono::steady_clock::time_point start_;
   std::atomic<size_t> next_{0};
   std::mutex mutex_;
-  int noted_ = 0;
+  size_t noted_ = 0;
   std::map<std::string, Row> rows_;
 };
 
@@ -202,12 +192,10 @@ int Main(int argc, char** argv) {
   const size_t all = tasks.size();
   if (sample > 0) {
     std::vector<Task> chosen;
-    for (int64_t number : EvenlySpaced(static_cast<int64_t>(tasks.size()), sample)) {
-      chosen.push_back(tasks[static_cast<size_t>(number - 1)]);
-    }
+    for (int64_t number : EvenlySpaced(std::ssize(tasks), sample)) chosen.push_back(tasks[number - 1]);
     tasks = std::move(chosen);
   }
-  std::printf("%d of %d faults\n", static_cast<int>(tasks.size()), static_cast<int>(all));
+  std::printf("%zu of %zu faults\n", tasks.size(), all);
   return Sweep(std::move(tasks), root.path()).Run(jobs) == 0 ? 0 : 1;
 }
 

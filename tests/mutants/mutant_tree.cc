@@ -101,17 +101,8 @@ std::string Stem(const std::string& path) {
 }  // namespace
 
 const char* Name(Verdict::Kind kind) {
-  switch (kind) {
-    case Verdict::Kind::kNoticed:
-      return "noticed";
-    case Verdict::Kind::kUnnoticed:
-      return "NOT NOTICED";
-    case Verdict::Kind::kInvalid:
-      return "not compiled";
-    case Verdict::Kind::kEquivalent:
-      return "same code";
-  }
-  return "";
+  constexpr const char* kNames[] = {"noticed", "NOT NOTICED", "not compiled", "same code"};
+  return kNames[static_cast<int>(kind)];
 }
 
 MutantTree MutantTree::Create(const std::string& folder, int jobs) {

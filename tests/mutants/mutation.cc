@@ -32,22 +32,20 @@ constexpr std::array kSigns = {
     Exchange{"(-", "("}, Exchange{", -", ", "},   Exchange{"= -", "= "},  Exchange{"return -", "return "},
     Exchange{"(!", "("}, Exchange{"&& !", "&& "}, Exchange{"|| !", "|| "}};
 
-constexpr std::array kNames = {
-    Exchange{"hn::Add", "hn::Sub"},
-    Exchange{"hn::Sub", "hn::Add"},
-    Exchange{"hn::Mul", "hn::Add"},
-    Exchange{"hn::Div", "hn::Mul"},
-    Exchange{"hn::MulAdd", "hn::MulSub"},
-    Exchange{"hn::NegMulAdd", "hn::MulAdd"},
-    Exchange{"hn::Max", "hn::Min"},
-    Exchange{"hn::Min", "hn::Max"},
-    Exchange{"hn::Gt", "hn::Lt"},
-    Exchange{"hn::Lt", "hn::Gt"},
-    Exchange{"std::min", "std::max"},
-    Exchange{"std::max", "std::min"},
-    Exchange{"true", "false"},
-    Exchange{"false", "true"},
-};
+constexpr std::array kNames = {Exchange{"hn::Add", "hn::Sub"},
+                               Exchange{"hn::Sub", "hn::Add"},
+                               Exchange{"hn::Mul", "hn::Add"},
+                               Exchange{"hn::Div", "hn::Mul"},
+                               Exchange{"hn::MulAdd", "hn::MulSub"},
+                               Exchange{"hn::NegMulAdd", "hn::MulAdd"},
+                               Exchange{"hn::Max", "hn::Min"},
+                               Exchange{"hn::Min", "hn::Max"},
+                               Exchange{"hn::Gt", "hn::Lt"},
+                               Exchange{"hn::Lt", "hn::Gt"},
+                               Exchange{"std::min", "std::max"},
+                               Exchange{"std::max", "std::min"},
+                               Exchange{"true", "false"},
+                               Exchange{"false", "true"}};
 
 bool IsNameCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -68,10 +66,8 @@ class CodeMask {
 
  private:
   size_t Hide(size_t begin, size_t end) {
-    end = std::min(end, source_.size());
-    std::fill(code_.begin() + static_cast<std::ptrdiff_t>(begin), code_.begin() + static_cast<std::ptrdiff_t>(end),
-              false);
-    return end;
+    for (; begin < std::min(end, source_.size()); ++begin) code_[begin] = false;
+    return begin;
   }
 
   size_t Find(std::string_view what, size_t from) const { return std::min(source_.find(what, from), source_.size()); }

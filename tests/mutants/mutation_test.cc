@@ -20,21 +20,19 @@ std::vector<std::string> Exchanges(const std::string& source) {
 
 using Texts = std::vector<std::string>;
 
-TEST(Mutation, FindsOperatorsBoundsSignsIndicesAndConstants) {
-  EXPECT_EQ(Exchanges("a = b + c;"), Texts({"+→-"}));
-  EXPECT_EQ(Exchanges("for (; i < n;) s += x[i];"), Texts({"<→<=", "+=→-=", "[i]→[i+1]"}));
-  EXPECT_EQ(Exchanges("return -x && y(-z) == 0;"), Texts({"return-→return", "&&→||", "(-→(", "==→!=", "0→1"}));
-  EXPECT_EQ(Exchanges("f(0.044715f, 1e-9, 1'000);"), Texts({"0.044715f→0.054715f", "1e-9→2e-9", "1'000→2'000"}));
-  EXPECT_EQ(Exchanges("v = hn::MulAdd(a, hn::Max(b, c), true);"),
-            Texts({"hn::MulAdd→hn::MulSub", "hn::Max→hn::Min", "true→false"}));
-}
-
-TEST(Mutation, LeavesWhatIsNotCode) {
-  EXPECT_EQ(Exchanges("// a + b\n/* a < b */ x;"), Texts{});
-  EXPECT_EQ(Exchanges("s = \"a + b\\\" < c\"; c = '<'; r = R\"x(1 + 2)\" + 3)x\";"), Texts{});
-  EXPECT_EQ(Exchanges("#define A \\\n  1 + 2\nx;"), Texts{});
-  EXPECT_EQ(Exchanges("CROSSTALK_DCHECK(a < (b + 1));\nstatic_assert(n == 2);"), Texts{});
-  EXPECT_EQ(Exchanges("std::vector<int> v8; float* p; x_1; 0xff;"), Texts{});
+TEST(Mutation, FindsOperatorsBoundsSignsIndicesAndConstantsInCodeAlone) {
+  const std::pair<const char*, Texts> rows[] = {
+      {"a = b + c;", {"+→-"}},
+      {"for (; i < n;) s += x[i];", {"<→<=", "+=→-=", "[i]→[i+1]"}},
+      {"return -x && y(-z) == 0;", {"return-→return", "&&→||", "(-→(", "==→!=", "0→1"}},
+      {"f(0.044715f, 1e-9, 1'000);", {"0.044715f→0.054715f", "1e-9→2e-9", "1'000→2'000"}},
+      {"v = hn::MulAdd(a, hn::Max(b, c), true);", {"hn::MulAdd→hn::MulSub", "hn::Max→hn::Min", "true→false"}},
+      {"// a + b\n/* a < b */ x;", {}},
+      {"s = \"a + b\\\" < c\"; c = '<'; r = R\"x(1 + 2)\" + 3)x\";", {}},
+      {"#define A \\\n  1 + 2\nx;", {}},
+      {"CROSSTALK_DCHECK(a < (b + 1));\nstatic_assert(n == 2);", {}},
+      {"std::vector<int> v8; float* p; x_1; 0xff;", {}}};
+  for (const auto& [source, exchanges] : rows) EXPECT_EQ(Exchanges(source), exchanges) << source;
 }
 
 TEST(Mutation, IsAppliedWhereItWasFound) {
