@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <functional>
 #include <vector>
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/temp_dir.h"
 #include "tools/cli/command.h"
 #include "tools/cli/training.h"
 
@@ -56,10 +58,10 @@ void RequireTrainingOptions(const std::vector<std::string>& words) {
 // The words of a command line, a line each, and after a NUL byte the file CONFIG. Parsed by
 // every command's table, or by the one that the first word names; nothing is run.
 void FuzzCommandLine(std::string_view input) {
-  static MemoryFile& config_file = *new MemoryFile;
-  const size_t nul = input.find('\0');
-  config_file.Write(nul == std::string_view::npos ? std::string_view() : input.substr(nul + 1));
-  std::vector<std::string> words = WordsOf(input.substr(0, nul), config_file.path());
+  static const TempDir directory;
+  const size_t nul = std::min(input.find('\0'), input.size());
+  const std::string config = directory.Put("config", input.substr(std::min(nul + 1, input.size())));
+  std::vector<std::string> words = WordsOf(input.substr(0, nul), config);
   if (words.empty()) return;
   const std::string name = words[0];
   words.erase(words.begin());

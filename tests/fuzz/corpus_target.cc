@@ -86,10 +86,10 @@ void RequireSegments(const TextSource& source) {
   }
 }
 
-void RequireChunks(std::shared_ptr<const TextSource> source) {
+void RequireExamples(const std::shared_ptr<const TextSource>& source) {
   static const std::shared_ptr<const Tokenizer>& bytes = *new std::shared_ptr<const Tokenizer>(MakeByteTokenizer());
   Accepts([&] {
-    const ChunkDataset dataset(std::move(source), bytes, 12, 5, TextSource::Order::kShuffled);
+    const ChunkDataset dataset(source, bytes, 12, 5, TextSource::Order::kShuffled);
     for (const int64_t example : {int64_t{0}, int64_t{9}}) {
       const ChunkLocation chunk = dataset.LocateChunk(example);
       Require(chunk.tokens.size() == 12, "a chunk of ", chunk.tokens.size(), " tokens");
@@ -101,12 +101,8 @@ void RequireChunks(std::shared_ptr<const TextSource> source) {
       }
     }
   });
-}
-
-void RequireSentences(std::shared_ptr<const TextSource> source) {
-  static const std::shared_ptr<const Tokenizer>& bytes = *new std::shared_ptr<const Tokenizer>(MakeByteTokenizer());
   Accepts([&] {
-    const SentenceDataset dataset(std::move(source), bytes, 12, 5, TextSource::Order::kShuffled);
+    const SentenceDataset dataset(source, bytes, 12, 5, TextSource::Order::kShuffled);
     for (const int64_t example : {int64_t{0}, int64_t{9}}) {
       for (const int64_t tokens : {int64_t{1}, int64_t{40}, int64_t{5000}}) {
         const std::vector<EncodedSentence> sentences = dataset.Read(example, tokens);
@@ -135,7 +131,7 @@ void FuzzCorpus(std::string_view input) {
   int64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     path = StrCat(folder, "/", i, files[i].jsonl ? ".jsonl" : ".txt");
-    WriteBytes(path, files[i].bytes);
+    PutFile(path, files[i].bytes);
     Accepts([&] { files[i].bytes = ReadUnpacked(path, kMaxUnpacked); });
     bytes += static_cast<int64_t>(files[i].bytes.size());
   }
@@ -154,8 +150,7 @@ void FuzzCorpus(std::string_view input) {
     const std::string all = source->ReadSegment(0, 0, 1, size, TextSource::Order::kSequential).substr(0, size);
     Require(!expected || all == *expected, "not the text of the files");
     RequireSegments(*source);
-    RequireChunks(source);
-    RequireSentences(source);
+    RequireExamples(source);
   }
 
   TextCorpus corpus;

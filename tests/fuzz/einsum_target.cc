@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -29,17 +30,6 @@ std::vector<double> SmallIntegers(int64_t count, int64_t salt) {
   std::vector<double> values(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) values[i] = static_cast<double>((i * 7 + salt * 3 + i / 5) % 5 - 2);
   return values;
-}
-
-// True if the shapes are so small that every product can be made.
-bool IsSmall(const EinsumPlan& plan) {
-  int64_t products = 1;
-  for (const int64_t size : plan.sizes) {
-    if (size > kMaxProducts) return false;
-    products *= std::max<int64_t>(size, 1);
-    if (products > kMaxProducts) return false;
-  }
-  return true;
 }
 
 void RequireDefinition(std::string_view text, const EinsumEquation& equation, const std::vector<Shape>& shapes) {
@@ -90,7 +80,9 @@ void FuzzEinsum(std::string_view input) {
     ParseEinsum(step.line);
     lines = step.rest;
   }
-  if (IsSmall(plan)) RequireDefinition(text, equation, shapes);
+  int64_t products = 1;
+  for (const int64_t size : plan.sizes) products = SaturatingProduct(products, std::max<int64_t>(size, 1));
+  if (products <= kMaxProducts) RequireDefinition(text, equation, shapes);
 }
 
 }  // namespace crosstalk::fuzz

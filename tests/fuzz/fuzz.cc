@@ -1,10 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "crosstalk/models/text/tokenizer.h"
@@ -12,28 +8,6 @@
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk::fuzz {
-
-MemoryFile::MemoryFile() : descriptor_(memfd_create("input", MFD_CLOEXEC)) {
-  if (descriptor_ < 0) throw std::runtime_error("memfd_create failed");
-  path_ = "/proc/self/fd/" + std::to_string(descriptor_);
-}
-
-MemoryFile::~MemoryFile() { close(descriptor_); }
-
-void MemoryFile::Write(std::string_view bytes) {
-  if (ftruncate(descriptor_, 0) != 0 ||
-      pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw std::runtime_error("a file in memory cannot be written");
-  }
-}
-
-std::string MemoryFile::Read() const {
-  std::string bytes(static_cast<size_t>(lseek(descriptor_, 0, SEEK_END)), '\0');
-  if (pread(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw std::runtime_error("a file in memory cannot be read");
-  }
-  return bytes;
-}
 
 uint64_t BytesOf(const Tensor& tensor) { return static_cast<uint64_t>(tensor.num_elements()) * SizeOf(tensor.dtype()); }
 
@@ -47,12 +21,6 @@ void RequireSameTensors(const std::vector<NamedTensor>& a, const std::vector<Nam
     Require(BytesOf(tensor) == 0 || std::memcmp(tensor.raw_data(), other.raw_data(), BytesOf(tensor)) == 0, "tensor ",
             i, " has other values");
   }
-}
-
-void WriteBytes(const std::string& path, std::string_view bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!file.flush()) throw std::runtime_error(path + " cannot be written");
 }
 
 FirstLine SplitFirstLine(std::string_view input) {
@@ -94,13 +62,12 @@ void RequireTokens(const Tokenizer& tokenizer, const Tokenizer& again, const std
   Require(spans.size() == ids.size(), ids.size(), " ids, but ", spans.size(), " spans");
   int64_t begin = 0, end = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
+    const TokenSpan& span = spans[i];
     Require(ids[i] >= 0 && ids[i] < tokenizer.vocab_size(), "the id ", ids[i], " of ", tokenizer.vocab_size());
-    Require(spans[i].id == ids[i], "a span's id is another");
-    Require(spans[i].begin >= begin && spans[i].end >= end && spans[i].end >= spans[i].begin &&
-                spans[i].end <= static_cast<int64_t>(text.size()),
-            "a span from ", spans[i].begin, " to ", spans[i].end, " after ", begin, " to ", end, " in ", text.size(),
-            " bytes");
-    begin = spans[i].begin, end = spans[i].end;
+    Require(span.id == ids[i], "a span's id is another");
+    Require(span.begin >= begin && span.end >= end && span.end >= span.begin && span.end <= std::ssize(text),
+            "a span from ", span.begin, " to ", span.end, " after ", begin, " to ", end, " in ", text.size(), " bytes");
+    begin = span.begin, end = span.end;
   }
   tokenizer.Decode(ids);
   Require(tokenizer.WordStarts(ids).size() == ids.size(), "words begin at other tokens");

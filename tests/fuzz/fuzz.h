@@ -3,7 +3,6 @@
 // and over the kept inputs of tests/fuzz/corpus (fuzz_test.cc, `make test`).
 #pragma once
 
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,12 +17,6 @@ struct NamedTensor;
 }  // namespace crosstalk
 
 namespace crosstalk::fuzz {
-
-struct Target {
-  const char* name;  // of tests/fuzz/NAME_target.cc and tests/fuzz/corpus/NAME
-  void (*run)(std::string_view input);
-};
-std::span<const Target> Targets();
 
 void FuzzCInterface(std::string_view input);   // calls of crosstalk.h
 void FuzzCommandLine(std::string_view input);  // OptionTable and --config of every command
@@ -76,25 +69,6 @@ void RequireTokenizer(const Tokenizer& tokenizer, std::string_view input);
 uint64_t BytesOf(const Tensor& tensor);
 // Names, types, shapes and bytes are the same.
 void RequireSameTensors(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b);
-
-// A file in memory that has a path, for what only takes paths.
-class MemoryFile {
- public:
-  MemoryFile();
-  ~MemoryFile();
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  void Write(std::string_view bytes);
-  std::string Read() const;
-
- private:
-  int descriptor_;
-  std::string path_;
-};
-
-void WriteBytes(const std::string& path, std::string_view bytes);
 
 // The first line of `input`, without its end, and what follows.
 struct FirstLine {

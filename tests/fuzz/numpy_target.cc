@@ -10,7 +10,7 @@ namespace crosstalk::fuzz {
 // and is written as a file of either form that reads to the same.
 void FuzzNumpy(std::string_view input) {
   static const TempDir directory;
-  WriteBytes(directory / "X", input);
+  directory.Put("X", input);
   TensorFile file;
   if (!Accepts([&] { file = ReadNumpy(directory / "X"); })) return;
   uint64_t bytes = 0;

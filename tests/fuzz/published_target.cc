@@ -19,24 +19,18 @@ namespace {
 
 constexpr const char* kModels[] = {"t5", "bert", "albert"};
 
-TrainingConfig TinyConfig(const std::string& model) {
+Trained TinyModel(const std::string& name) {
   TrainingConfig config;
-  config.model.name = model;
+  config.model.name = name;
   config.model.attention = {.kind = AttentionKind::kMultihead, .heads = 2};
   config.objective.input_length = 8;
   config.model.d_model = 4;
   config.model.d_ff = 6;
   config.model.layers = 2;
-  if (model == "t5") return config;
-  config.model.positions = PositionScheme::kLearned;
-  if (model == "albert") config.model.embedding_size = 2;
-  return config;
-}
-
-Trained TinyModel(const std::string& name) {
-  const ResolvedConfig config(TinyConfig(name));
+  if (name != "t5") config.model.positions = PositionScheme::kLearned;
+  if (name == "albert") config.model.embedding_size = 2;
   Trained any;
-  any.model = MakeModel(ConfigureModel(*config, {.size = 20, .tokens = {}}), 1);
+  any.model = MakeModel(ConfigureModel(*ResolvedConfig(config), {.size = 20, .tokens = {}}), 1);
   any.checkpoint = "the seed";
   return any;
 }
@@ -86,10 +80,10 @@ void FuzzPublished(std::string_view input) {
   size_t bytes = split.rest.size();
   for (const auto& [file, content] : PristineFiles(model)) {
     const bool shard = index && file == kHfWeightsName;
-    WriteBytes(path + "/" + (shard ? "model-1.safetensors" : file), content);
+    PutFile(path + "/" + (shard ? "model-1.safetensors" : file), content);
     bytes += content.size();
   }
-  WriteBytes(path + "/" + name, split.rest);
+  PutFile(path + "/" + name, split.rest);
 
   Trained any;
   std::optional<HuggingFaceFolder> folder;

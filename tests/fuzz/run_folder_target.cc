@@ -76,7 +76,7 @@ void WriteFolder(const std::string& folder, const Pristine& pristine, const std:
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   for (const auto& [file, content] : pristine.files) {
-    WriteBytes(folder + "/" + file, file == name ? bytes : content);
+    PutFile(folder + "/" + file, file == name ? bytes : content);
   };
   CheckpointStore store(RunFolder(folder).CheckpointDirectory());
   std::vector<CheckpointFile> files;
@@ -84,7 +84,7 @@ void WriteFolder(const std::string& folder, const Pristine& pristine, const std:
     files.push_back(BytesFile(file, std::string(file == name ? bytes : content)));
   }
   store.Save(1, files, 5.0);
-  if (name == kManifest) WriteBytes(store.PathOf(1) + "/" + kManifest, bytes);
+  if (name == kManifest) PutFile(store.PathOf(1) + "/" + kManifest, bytes);
 }
 
 // The fields that name files to read, or training of a tokenizer, are not the input's to choose.

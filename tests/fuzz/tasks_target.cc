@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,7 +41,7 @@ void RequireRoundTrip(const TaskType& type, const std::vector<TaskRow>& rows, co
     predictions.push_back({row.id, type.answer_of_text(type, row, words), std::nullopt});
   }
   for (const TaskFile& file : type.write(type, rows, predictions, TaskSplit::kDev)) {
-    WriteBytes(directory / file.name, file.contents);
+    directory.Put(file.name, file.contents);
     const std::vector<TaskPrediction> read = type.read_predictions(type, directory / file.name, rows);
     Require(read.size() == predictions.size(), file.name, ": ", read.size(), " of ", predictions.size());
   }
@@ -69,10 +68,9 @@ void FuzzTasks(std::string_view input) {
   std::string path = directory / ("file" + end);
   if (words[0] == "race") {
     path = directory / "race";
-    std::filesystem::create_directories(path + "/high");
-    WriteBytes(path + "/high/1.txt", file);
+    PutFile(path + "/high/1.txt", file);
   } else {
-    WriteBytes(path, file);
+    PutFile(path, file);
   }
   std::vector<TaskRow> rows;
   if (!Accepts([&] { rows = type.read(type, path, split); })) return;
@@ -81,7 +79,7 @@ void FuzzTasks(std::string_view input) {
   RequireRoundTrip(type, rows, directory);
   if (predictions_at == std::string_view::npos) return;
   const std::string predictions = directory / ("predictions" + end);
-  WriteBytes(predictions, head.rest.substr(predictions_at + 1));
+  PutFile(predictions, head.rest.substr(predictions_at + 1));
   const bool may_be_unknown = words[0].starts_with("squad");  // as the official script has it; `score` says which
   Accepts([&] {
     const std::vector<TaskPrediction> read = type.read_predictions(type, predictions, rows);

@@ -63,13 +63,13 @@ void FuzzTensorBundle(std::string_view input) {
   if (kind == "plain" || kind == "snappy") index = TableOfBlock(split.rest, kind == "plain" ? 0 : 1);
   if (kind == "entry") index = TableOfEntry(split.rest);
   if (kind == "checkpoint") {
-    WriteBytes(dir / "checkpoint", split.rest);
+    dir.Put("checkpoint", split.rest);
     index = TableOfEntry("");
   } else if (kind != "index" && kind != "plain" && kind != "snappy" && kind != "entry") {
     return;
   }
-  WriteBytes(BundleIndexPath(prefix), index);
-  WriteBytes(BundleShardPath(prefix, 0, 1), std::string(kDataBytes, '\1'));
+  PutFile(BundleIndexPath(prefix), index);
+  PutFile(BundleShardPath(prefix, 0, 1), std::string(kDataBytes, '\1'));
   ResetPeakMemory();
   const int64_t before = GetMemoryStats().peak_bytes;
   Accepts([&] {
