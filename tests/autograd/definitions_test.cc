@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/close.h"
@@ -18,14 +17,17 @@
 namespace crosstalk {
 namespace definitions_test {
 
-using kernels::Transpose;
 using testing::RandomTensor;
 using testing::Strided;
 
-using Op = std::function<Variable(const Variable& a, const Variable& b, const Variable& c)>;
-#define CROSSTALK_INPUTS \
-  [[maybe_unused]] const Variable &a, [[maybe_unused]] const Variable &b, [[maybe_unused]] const Variable &c
-#define CROSSTALK_OP(expression) [=](CROSSTALK_INPUTS) { return expression; }
+using Inputs = std::vector<Variable>;
+using Op = std::function<Variable(const Inputs& in)>;
+// Of up to three inputs.
+#define CROSSTALK_OP(expression) \
+  [=](const Inputs& in) { \
+    [[maybe_unused]] const Variable &a = in[0], &b = in[in.size() > 1], &c = in.back(); \
+    return expression; \
+  }
 
 struct Row {
   std::string name;
@@ -35,6 +37,7 @@ struct Row {
 
 Variable Constant(double value) { return Variable(Tensor::Scalar(value, DType::kFloat64)); }
 Variable SumKept(const Variable& x, int dim) { return Sum(x, {dim}, KeepDims::kYes); }
+Variable MeanKept(const Variable& x) { return Scale(SumKept(x, -1), 1.0 / static_cast<double>(x.size(-1))); }
 // Rows of the indices given, along a dimension.
 Variable Pick(const Variable& x, int dim, const std::vector<int64_t>& indices) {
   std::vector<Variable> parts;
@@ -44,112 +47,87 @@ Variable Pick(const Variable& x, int dim, const std::vector<int64_t>& indices) {
 Tensor Ints(const Shape& shape, const std::vector<int32_t>& values) {
   return Tensor::FromValues<int32_t>(shape, values);
 }
+Variable GeluTanhOf(const Variable& x) {
+  const Variable inner = Scale(Add(x, Scale(Mul(x, Mul(x, x)), 0.044715)), std::sqrt(2 / std::numbers::pi));
+  return Mul(Scale(x, 0.5), AddScalar(Tanh(inner), 1));
+}
+Variable RmsNormOf(const Variable& x, const Variable& scale, double epsilon) {
+  return Mul(Div(x, Sqrt(AddScalar(MeanKept(Square(x)), epsilon))), scale);
+}
+Variable CrossEntropyOf(const Variable& logits, bool ignore_0, double z_loss) {
+  const Variable log_z = LogSumExp(logits, 1), chosen = Gather(logits, 1, Ints({5, 1}, {8, 0, 3, 0, 5}));
+  const Variable loss = Add(Sub(log_z, Reshape(chosen, {5})), Scale(Square(log_z), z_loss));
+  return Sum(ignore_0 ? MaskedFill(loss, Tensor::FromValues<uint8_t>({5}, {0, 1, 0, 1, 0}), 0) : loss);
+}
 
 std::vector<Row> Rows() {
-  const Tensor x = RandomTensor("x", {3, 5, 7}, -3, 3), scale = RandomTensor("scale", {7}),
-               bias = RandomTensor("bias", {7});
   std::vector<Row> rows = {
-      {"neg", {x}, CROSSTALK_OP(Neg(a)), CROSSTALK_OP(Sub(Constant(0), a))},
-      {"square", {x}, CROSSTALK_OP(Square(a)), CROSSTALK_OP(Mul(a, a))},
-      {"sigmoid", {x}, CROSSTALK_OP(Sigmoid(a)), CROSSTALK_OP(Div(Constant(1), AddScalar(Exp(Neg(a)), 1)))},
-      {"gelu_tanh",
-       {x},
-       CROSSTALK_OP(GeluTanh(a)),
-       [](CROSSTALK_INPUTS) {
-         const Variable cubed = Mul(a, Mul(a, a));
-         const Variable inner = Scale(Add(a, Scale(cubed, 0.044715)), std::sqrt(2 / std::numbers::pi));
-         return Mul(Scale(a, 0.5), AddScalar(Tanh(inner), 1));
-       }},
-      {"gated_gelu",
-       {x, RandomTensor("gated", {3, 5, 7})},
-       CROSSTALK_OP(GatedGelu(a, b)),
-       CROSSTALK_OP(Mul(GeluTanh(a), b))},
-      {"mean", {x}, CROSSTALK_OP(Mean(a, {0, 2})), CROSSTALK_OP(Scale(Sum(a, {-1, 0}), 1.0 / 21))},
-      {"rms_norm",
-       {x, scale},
-       CROSSTALK_OP(RmsNorm(a, b, 0.01)),
-       [](CROSSTALK_INPUTS) {
-         const Variable squares = Scale(SumKept(Square(a), -1), 1.0 / 7);
-         return Mul(Div(a, Sqrt(AddScalar(squares, 0.01))), b);
-       }},
-      {"layer_norm",
-       {x, scale, bias},
-       CROSSTALK_OP(LayerNorm(a, b, c, 0.01)),
-       [](CROSSTALK_INPUTS) {
-         const Variable centred = Sub(a, Scale(SumKept(a, -1), 1.0 / 7));
-         const Variable variance = Scale(SumKept(Square(centred), -1), 1.0 / 7);
-         return Add(Mul(Div(centred, Sqrt(AddScalar(variance, 0.01))), b), c);
-       }},
-      {"masked_fill_unless",
-       {x},
-       CROSSTALK_OP(MaskedFillUnless(a, Tensor::FromValues<uint8_t>({5, 1}, {1, 0, 1, 1, 0}), 9)),
-       CROSSTALK_OP(MaskedFill(a, Tensor::FromValues<uint8_t>({5, 1}, {0, 1, 0, 0, 1}), 9))},
-      {"embedding",
-       {RandomTensor("table", {5, 7})},
-       CROSSTALK_OP(Embedding(a, Tensor::FromValues<int64_t>({2, 3}, {4, 0, 1, 1, 3, 4}))),
-       CROSSTALK_OP(Reshape(Pick(a, 0, {4, 0, 1, 1, 3, 4}), {2, 3, 7}))},
-      {"take",
-       {x},
-       CROSSTALK_OP(Take(a, 1, Ints({2, 2}, {4, 0, 1, 4}))),
-       CROSSTALK_OP(Reshape(Pick(a, 1, {4, 0, 1, 4}), {3, 2, 2, 7}))},
-      {"take_last", {x}, CROSSTALK_OP(Take(a, -1, Ints({2}, {4, 1}))), CROSSTALK_OP(Pick(a, 2, {4, 1}))},
       {"gather",
        {RandomTensor("g", {3, 5})},
        CROSSTALK_OP(Gather(a, 1, Ints({2, 3}, {4, 0, 1, 1, 1, 3}))),
-       [](CROSSTALK_INPUTS) {
-         return Concat({Pick(Slice(a, 0, 0, 1), 1, {4, 0, 1}), Pick(Slice(a, 0, 1, 2), 1, {1, 1, 3})}, 0);
-       }},
-      {"cross_entropy",
-       {RandomTensor("logits", {5, 9}, -3, 3)},
-       CROSSTALK_OP(CrossEntropy(a, Ints({5}, {8, 0, 3, 0, 5}), {.ignore_index = 0, .z_loss = 0.25}).loss),
-       [](CROSSTALK_INPUTS) {
-         const Variable log_z = LogSumExp(a, 1), logits = Gather(a, 1, Ints({5, 1}, {8, 0, 3, 0, 5}));
-         const Variable loss = Add(Sub(log_z, Reshape(logits, {5})), Scale(Square(log_z), 0.25));
-         return Sum(MaskedFill(loss, Tensor::FromValues<uint8_t>({5}, {0, 1, 0, 1, 0}), 0));
-       }},
-  };
-  for (const int dim : {0, 1, -1}) {
-    const std::string of = std::to_string(dim);
-    rows.push_back(
-        {"softmax " + of, {x}, CROSSTALK_OP(Softmax(a, dim)), CROSSTALK_OP(Div(Exp(a), SumKept(Exp(a), dim)))});
-    rows.push_back({"logsumexp " + of, {x}, CROSSTALK_OP(LogSumExp(a, dim)), CROSSTALK_OP(Log(Sum(Exp(a), {dim})))});
-    rows.push_back(
-        {"log_softmax " + of, {x}, CROSSTALK_OP(LogSoftmax(a, dim)), CROSSTALK_OP(Sub(a, Log(SumKept(Exp(a), dim))))});
-  }
-  // A[3, 1, 5, 7] · B[11, 7, 9] = C[3, 11, 5, 9]
-  for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
-    for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
-      const bool flip_a = ta == Transpose::kYes, flip_b = tb == Transpose::kYes;
-      const std::string equation =
-          StrCat("C[p,q,i,j] = einsum(A[p,", flip_a ? "k,i" : "i,k", "], B[q,", flip_b ? "j,k" : "k,j", "])");
-      rows.push_back({equation,
-                      {RandomTensor("a", flip_a ? Shape{3, 1, 7, 5} : Shape{3, 1, 5, 7}),
-                       RandomTensor("b", flip_b ? Shape{11, 9, 7} : Shape{11, 7, 9})},
-                      CROSSTALK_OP(MatMul(a, b, ta, tb)),
-                      CROSSTALK_OP(Einsum(equation, {Reshape(a, {3, a.size(2), a.size(3)}), b}))});
-    }
-  }
+       CROSSTALK_OP(Concat({Pick(Slice(a, 0, 0, 1), 1, {4, 0, 1}), Pick(Slice(a, 0, 1, 2), 1, {1, 1, 3})}, 0))},
+      // An input of several products has the sum of their gradients, whether one adds its own within itself or not.
+      {"several products",
+       {RandomTensor("a", {2, 5, 7}), RandomTensor("b", {7, 3}), RandomTensor("bias", {3})},
+       CROSSTALK_OP(Add(Add(MatMulAdd(a, b, c), MatMulAdd(a, b, c)), Add(MatMul(a, b), MatMulAdd(a, b, c)))),
+       CROSSTALK_OP(Add(Scale(MatMul(a, b), 4), Scale(c, 3)))}};
   // Few rows and many, one block of k and two, no row and no term; and leading dimensions, which are rows.
   for (const auto& [shape, n] : std::vector<std::pair<Shape, int64_t>>{
-           {{5, 7}, 3}, {{61, 800}, 37}, {{100, 64}, 513}, {{0, 3}, 2}, {{3, 0}, 2}, {{2, 5, 7}, 3}, {{1, 1, 7}, 3}}) {
+           {{61, 800}, 37}, {{100, 64}, 513}, {{0, 3}, 2}, {{3, 0}, 2}, {{2, 5, 7}, 3}, {{1, 1, 7}, 3}}) {
     rows.push_back({StrCat("matmul_add ", shape),
                     {RandomTensor("a", shape), RandomTensor("b", {shape.at(-1), n}), RandomTensor("bias", {n})},
                     CROSSTALK_OP(MatMulAdd(a, b, c)),
                     CROSSTALK_OP(Add(MatMul(a, b), c))});
   }
-  // An input of several products has the sum of their gradients, whether one adds its own within itself or not.
-  rows.push_back({"several products",
-                  {RandomTensor("a", {2, 5, 7}), RandomTensor("b", {7, 3}), RandomTensor("bias", {3})},
-                  [](CROSSTALK_INPUTS) {
-                    const auto product = [&] { return MatMulAdd(a, b, c); };
-                    return Add(Add(product(), product()), Add(MatMul(a, b), product()));
-                  },
-                  CROSSTALK_OP(Add(Scale(MatMul(a, b), 4), Scale(c, 3)))});
+  // Ops of the table in tests/support/grad_cases.cc.
+  const auto define = [&](const std::string& name, const Op& definition) {
+    for (const testing::GradCase& one : testing::GradCases()) {
+      if (one.name == name) return rows.push_back({name, one.inputs, one.function, definition});
+    }
+    ADD_FAILURE() << "no case " << name;
+  };
+  define("neg", CROSSTALK_OP(Sub(Constant(0), a)));
+  define("square", CROSSTALK_OP(Mul(a, a)));
+  define("sigmoid", CROSSTALK_OP(Div(Constant(1), AddScalar(Exp(Neg(a)), 1))));
+  define("gelu_tanh", CROSSTALK_OP(GeluTanhOf(a)));
+  define("gated_gelu", CROSSTALK_OP(Mul(GeluTanhOf(a), b)));
+  define("mean_all", CROSSTALK_OP(Scale(Sum(a, {2, 0, -2}), 1.0 / 105)));
+  define("mean_last_keep", CROSSTALK_OP(MeanKept(a)));
+  define("masked_fill_unless", CROSSTALK_OP(MaskedFill(a, Tensor::FromValues<uint8_t>({5, 1}, {0, 1, 0, 0, 1}), 2)));
+  const std::vector<int64_t> ids = {4, 0, 4, 1, 3, 4};
+  define("embedding", CROSSTALK_OP(Reshape(Pick(a, 0, ids), {3, 2, 7})));
+  define("take_middle", CROSSTALK_OP(Reshape(Pick(a, 1, ids), {3, 3, 2, 7})));
+  define("take_last", CROSSTALK_OP(Reshape(Pick(a, 1, ids), {3, 3, 2})));
+  define("matmul_add", CROSSTALK_OP(Add(MatMul(a, b), c)));
+  define("recompute", CROSSTALK_OP(Tanh(RmsNorm(a, b, 1e-6))));
+  for (const auto& [of, epsilon] : std::vector<std::pair<std::string, double>>{{"", 1e-12}, {"_wide", 0.1}}) {
+    define("rms_norm" + of, CROSSTALK_OP(RmsNormOf(a, b, epsilon)));
+    define("layer_norm" + of, CROSSTALK_OP(Add(RmsNormOf(Sub(a, MeanKept(a)), b, epsilon), c)));
+  }
+  for (const bool ignore : {false, true}) {
+    for (const double z : {0.0, 0.1}) {
+      define(StrCat("cross_entropy", ignore ? "_ignore" : "", z > 0 ? "_z" : ""),
+             CROSSTALK_OP(Scale(CrossEntropyOf(a, ignore, z), 0.3)));
+    }
+  }
+  for (const int dim : {0, 1, 2}) {
+    const std::string of = "_dim" + std::to_string(dim);
+    define("softmax" + of, CROSSTALK_OP(Div(Exp(a), SumKept(Exp(a), dim))));
+    define("logsumexp" + of, CROSSTALK_OP(Log(Sum(Exp(a), {dim}))));
+    define("log_softmax" + of, CROSSTALK_OP(Sub(a, Log(SumKept(Exp(a), dim)))));
+  }
+  for (const std::string ta : {"n", "t"}) {
+    for (const std::string tb : {"n", "t"}) {
+      const std::string equation =
+          StrCat("C[p,q,i,j] = einsum(A[p,", ta == "t" ? "k,i" : "i,k", "], B[q,", tb == "t" ? "j,k" : "k,j", "])");
+      define("matmul_outer_batch_" + ta + tb,
+             CROSSTALK_OP(Einsum(equation, {Reshape(a, {3, a.size(2), a.size(3)}), b})));
+    }
+  }
   return rows;
 }
 
 TEST(DefinitionsTest, OpsEqualThemInValuesAndGradientsHoweverInputsAreStored) {
-  const Variable none;
   for (const Row& row : Rows()) {
     for (const bool strided : {false, true}) {
       SCOPED_TRACE(row.name + (strided ? ", strided" : ""));
@@ -159,8 +137,7 @@ TEST(DefinitionsTest, OpsEqualThemInValuesAndGradientsHoweverInputsAreStored) {
         for (const Tensor& input : row.inputs) {
           in.emplace_back(strided && input.rank() > 1 ? Strided(input) : input, Variable::RequiresGrad::kYes);
         }
-        const Variable y =
-            (defined ? row.definition : row.op)(in[0], in.size() > 1 ? in[1] : none, in.size() > 2 ? in[2] : none);
+        const Variable y = (defined ? row.definition : row.op)(in);
         Backward(y, RandomTensor("dy", y.shape()));
         results[defined].push_back(y.value().Contiguous().ToVector<double>());
         for (const Variable& leaf : in) results[defined].push_back(leaf.grad().Contiguous().ToVector<double>());

@@ -9,7 +9,6 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/op_context.h"
 #include "tests/support/close.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/kernel_test.h"
@@ -59,19 +58,6 @@ TEST(SoftmaxTest, AWhollyMaskedRowGivesZerosAndZeroGradients) {
   const std::vector<double> dx = x.grad().ToVector<double>();
   for (const int i : {0, 1, 2, 4}) EXPECT_EQ(dx[static_cast<size_t>(i)], 0) << i;
   EXPECT_TRUE(std::isfinite(dx[3]) && std::isfinite(dx[5]));
-}
-
-TEST(MatMulTest, CountsItsMultiplications) {
-  int64_t multiplications = 0;
-  const ContextScope scope(&OpContext::shapes_only, true);
-  const ContextScope counted(&OpContext::multiplications, &multiplications);
-  const auto zeros = [](const Shape& shape) { return Variable(Tensor::Zeros(shape, DType::kFloat32)); };
-  MatMul(zeros({2, 3, 5}), zeros({2, 5, 7}));
-  EXPECT_EQ(multiplications, 2 * 3 * 5 * 7);
-  MatMul(zeros({5, 3}), zeros({2, 7, 5}), kernels::Transpose::kYes, kernels::Transpose::kYes);
-  EXPECT_EQ(multiplications, 2 * (2 * 3 * 5 * 7));
-  MatMulAdd(zeros({3, 5}), zeros({5, 7}), zeros({7}));
-  EXPECT_EQ(multiplications, 2 * (2 * 3 * 5 * 7) + 3 * 5 * 7);
 }
 
 const RandomKey kKey = {3, 5, 7};

@@ -324,20 +324,6 @@ TEST(LeafGradientsTest, ThreadsComputeBesideEachOther) {
 
 using enum Variable::RequiresGrad;
 
-TEST(RecomputeTest, GivesTheSameValueAndGradients) {
-  const Tensor values = Tensor::FromValues<double>({2, 3}, {0.1, -0.2, 0.3, 0.4, -0.5, 0.6});
-  const auto run = [&](bool recompute) {
-    const Variable x(values.Clone(), kYes);
-    const Variable w(Tensor::FromValues<double>({3, 2}, {1, 2, 3, 4, 5, 6}), kYes);
-    const auto layer = [w](const std::vector<Variable>& in) { return Tanh(MatMul(in[0], w)); };
-    const Variable y = recompute ? Recompute(layer, {Scale(x, 2)}) : layer({Scale(x, 2)});
-    Backward(Sum(Square(y)));
-    return std::vector<std::vector<double>>{y.value().ToVector<double>(), x.grad().ToVector<double>(),
-                                            w.grad().ToVector<double>()};
-  };
-  EXPECT_EQ(run(true), run(false));
-}
-
 TEST(RecomputeTest, CapturedLeavesAloneReceiveGradients) {
   const Variable x(Tensor::Full({2}, 3, DType::kFloat64));
   const Variable w = Leaf({2}, 2);

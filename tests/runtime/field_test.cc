@@ -49,6 +49,40 @@ const FieldTable<Config>& Fields() {
   return table;
 }
 
+// The error thrown by f() is one of this field, says so first, and is short.
+template <typename F>
+std::string ExpectErrorOf(const std::string& field, const F& f, ErrorKind kind = ErrorKind::kUsage) {
+  try {
+    f();
+    ADD_FAILURE() << field << ": nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    EXPECT_EQ(error.field(), field);
+    EXPECT_TRUE(std::string(error.what()).starts_with(field + ": ")) << error.what();
+    EXPECT_LT(std::string(error.what()).size(), 500u);
+    return error.what();
+  }
+  return "";
+}
+
+struct Fruit {
+  const char* name;
+  int seeds;
+};
+
+TEST(NamesTest, FindTheirValuesAndAnUnknownOneIsAnErrorOfItsFieldWithTheNearest) {
+  for (const std::string& name : NamesOf<Colour>()) EXPECT_EQ(Name(ParseName<Colour>("colour", name)), name);
+  EXPECT_STREQ(Name(Colour::kBlue), "blue");
+  EXPECT_EQ(ExpectErrorOf(
+                "colour", [] { ParseName<Colour>("colour", "rde", ErrorKind::kData); }, ErrorKind::kData),
+            "colour: \"rde\" is none of red, blue; did you mean \"red\"?");
+  const std::vector<Fruit> fruits = {{"apple", 5}, {"peach", 1}};
+  EXPECT_EQ(NamesIn(fruits), (std::vector<std::string>{"apple", "peach"}));
+  EXPECT_EQ(&FindNamed("fruit", "peach", fruits), &fruits[1]);
+  EXPECT_EQ(ExpectErrorOf("fruit", [&] { FindNamed("fruit", "appel", fruits); }),
+            "fruit: \"appel\" is none of apple, peach; did you mean \"apple\"?");
+}
+
 TEST(FieldTest, AConfigurationSurvivesJson) {
   Config config;
   config.width = 7;
@@ -60,22 +94,6 @@ TEST(FieldTest, AConfigurationSurvivesJson) {
   EXPECT_EQ(FieldsToJson(Fields(), FieldsFromJson(Fields(), json, "test")), json);
   Fields().back().set(config, Json());
   EXPECT_FALSE(config.part.depth.has_value()) << "none resets it";
-}
-
-// The error thrown by f() is one of this field, says so first, and is short.
-template <typename F>
-std::string ExpectErrorOf(const std::string& field, const F& f) {
-  try {
-    f();
-    ADD_FAILURE() << field << ": nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_EQ(error.field(), field);
-    EXPECT_TRUE(std::string(error.what()).starts_with(field + ": ")) << error.what();
-    EXPECT_LT(std::string(error.what()).size(), 500u);
-    return error.what();
-  }
-  return "";
 }
 
 TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,14 +17,9 @@ using Files = std::vector<std::pair<std::string, std::string>>;
 // The quota of a system whose root folder holds these files.
 std::optional<double> QuotaOf(const std::string& groups, const std::string& mounts, const Files& files) {
   const TempDir root;
-  const auto write = [&](const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root.path() + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  };
-  write("/proc/self/cgroup", groups);
-  write("/proc/self/mountinfo", mounts);
-  for (const auto& [path, text] : files) write(path, text);
+  root.Put("proc/self/cgroup", groups);
+  root.Put("proc/self/mountinfo", mounts);
+  for (const auto& [path, text] : files) PutFile(root.path() + path, text);
   return ProcessorQuota(root.path());
 }
 

@@ -12,27 +12,27 @@ TEST(TextTest, JoinInvertsSplit) {
   EXPECT_EQ(Split("a,,b", ','), (std::vector<std::string>{"a", "", "b"}));
 }
 
-TEST(TextTest, TheNearestNameIsTheOneWithTheFewestEdits) {
-  const std::vector<std::string> names = {"multihead", "talking", "bilinear"};
-  EXPECT_EQ(NearestName("taking", names), "talking");
-  EXPECT_EQ(NearestName("bilinaer", names), "bilinear");
-  EXPECT_EQ(NearestName("xyz", names), "");
-  EXPECT_EQ(NearestName("talking", {}), "");
-  EXPECT_EQ(NearestName("tarin", {"eval", "train"}), "train");  // two letters that are swapped are one edit
-  EXPECT_EQ(NearestName("--batch-size", {"--batch", "--beams"}), "--batch");
-  EXPECT_EQ(NearestName("--temp", {"--texts", "--temperature"}), "--temperature");
-  EXPECT_EQ(NearestName("--sead", {"--seed", "--steps"}), "--seed");
-}
-
-TEST(TextTest, AnotherWordIsNotNear) {
-  const std::vector<std::string> options = {"--dropout", "--out", "--steps", "--clip", "--seed"};
+TEST(TextTest, TheNearestNameIsTheOneWithTheFewestEditsIfAny) {
+  using Names = std::vector<std::string>;
+  const Names kinds = {"multihead", "talking", "bilinear"};
+  const struct {
+    const char* word;
+    Names names;
+    const char* nearest;
+  } rows[] = {{"taking", kinds, "talking"},
+              {"bilinaer", kinds, "bilinear"},
+              {"xyz", kinds, ""},
+              {"talking", {}, ""},
+              {"tarin", {"eval", "train"}, "train"},  // two letters that are swapped are one edit
+              {"--batch-size", {"--batch", "--beams"}, "--batch"},
+              {"--temp", {"--texts", "--temperature"}, "--temperature"},
+              {"--sead", {"--seed", "--steps"}, "--seed"}};
+  for (const auto& [word, names, nearest] : rows) EXPECT_EQ(NearestName(word, names), nearest) << word;
   for (const char* word : {"--prompt", "--group", "--epochs", "--lr", "--help-me", "--verbose", "--x"}) {
-    EXPECT_EQ(NearestName(word, options), "") << word;
+    EXPECT_EQ(NearestName(word, {"--dropout", "--out", "--steps", "--clip", "--seed"}), "") << word;
   }
-}
-
-TEST(TextTest, DidYouMeanSaysNothingWhereNothingIsNear) {
-  EXPECT_EQ(DidYouMean("tlaking", {"talking"}), "; did you mean \"talking\"?");
+  EXPECT_EQ(NearestName(std::string(90'000'000, 'a'), {std::string(80, 'a')}), "");
+  EXPECT_EQ(DidYouMean("tlaking", kinds), "; did you mean \"talking\"?");
   EXPECT_EQ(DidYouMean("x", {"talking"}), "");
 }
 
@@ -46,10 +46,6 @@ TEST(TextTest, AnExcerptIsOneLineOfBoundedLength) {
   EXPECT_EQ(Excerpt("模型模型", 7), "模型… (12 bytes)");  // no character is cut
   EXPECT_LT(Excerpt(std::string(90'000'000, '\x01')).size(), 500u);
   EXPECT_EQ(Quoted("a\n"), "\"a\\n\"");
-}
-
-TEST(TextTest, NothingIsNearToATextOfAnyLength) {
-  EXPECT_EQ(NearestName(std::string(90'000'000, 'a'), {std::string(80, 'a')}), "");
 }
 
 TEST(Utf8Test, InvalidUtf8IsFoundAtItsFirstByte) {
