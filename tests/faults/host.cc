@@ -9,6 +9,7 @@
 
 #include "crosstalk/crosstalk.h"
 #include "crosstalk/models/training/objectives/batches.h"
+#include "tests/support/tiny_models.h"
 
 namespace crosstalk {
 namespace {
@@ -16,22 +17,15 @@ namespace {
 constexpr int kAttempts = 3;
 constexpr int64_t kVocabulary = 40;
 
-class CountingBatches : public BatchSource {
+class TinyBatches : public BatchSource {
  public:
   Batch Get(int64_t step, int64_t) override {
     Batch batch;
-    batch.Add("inputs", Ids(step, 6)).Add("targets", Ids(step + 1, 4));
+    batch.Add("inputs", TinyIds(2, 6, kVocabulary, static_cast<uint32_t>(step)));
+    batch.Add("targets", TinyIds(2, 4, kVocabulary, static_cast<uint32_t>(step)));
     batch.targets = batch.positions = 8;
     batch.tokens = 20;
     return batch;
-  }
-
- private:
-  static Tensor Ids(int64_t step, int64_t length) {
-    std::vector<int32_t> ids;
-    for (int64_t i = 0; i < 2 * length; ++i)
-      ids.push_back(static_cast<int32_t>(3 + (7 * step + i) % (kVocabulary - 3)));
-    return Tensor::FromValues<int32_t>({2, length}, ids);
   }
 };
 
@@ -46,7 +40,7 @@ double Train() {
   config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 2, 2, 4, 4));
   T5 model(config, 1);
   AdamW optimizer(model.Parameters());
-  const std::unique_ptr<BatchSource> batches = MakePrefetchingBatches(std::make_unique<CountingBatches>(), {0});
+  const std::unique_ptr<BatchSource> batches = MakePrefetchingBatches(std::make_unique<TinyBatches>(), {0});
   LocalReducer reducer;
   LoopOptions options;
   options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0.01, .total_steps = 3};

@@ -73,13 +73,14 @@ Verdict JudgeEnd(const CommandResult& result, const std::string& fault) {
   return verdict;
 }
 
-// The exit codes that a fault may have, of a command.
-void JudgeExitCode(const CommandResult& result, const std::string& fault, Verdict* verdict) {
-  if (verdict->end != End::kReported || !verdict->wrong.empty()) return;
-  std::set<int> fitting = {1, 3, 5};
-  if (Contains(fault, "memory:")) fitting = {5};
-  if (Contains(fault, ":ENOSPC") || Contains(fault, ":ENOMEM")) fitting = {5};
-  if (fitting.count(result.exit_code) == 0) verdict->wrong = StrCat("exit code ", result.exit_code);
+// And with an exit code that the fault may have, of a command.
+Verdict JudgeCommand(const CommandResult& result, const std::string& fault) {
+  Verdict verdict = JudgeEnd(result, fault);
+  if (verdict.end != End::kReported || !verdict.wrong.empty()) return verdict;
+  const bool of_resources = Contains(fault, "memory:") || Contains(fault, ":ENOSPC") || Contains(fault, ":ENOMEM");
+  const bool fits = result.exit_code == 5 || (!of_resources && (result.exit_code == 1 || result.exit_code == 3));
+  if (!fits) verdict.wrong = StrCat("exit code ", result.exit_code);
+  return verdict;
 }
 
 // A line of JSON without the times.
@@ -161,18 +162,14 @@ class Training : public Subject {
     fs::remove_all(bench.run());
     if (from_ == From::kCut) fs::copy(root_ + "/cut", bench.run(), fs::copy_options::recursive);
     const CommandResult result = bench.Run("", Arguments(bench, from_ == From::kCut ? "auto" : "none"), fault);
-    Verdict verdict = JudgeEnd(result, fault);
-    JudgeExitCode(result, fault, &verdict);
+    Verdict verdict = JudgeCommand(result, fault);
     if (verdict.wrong.empty() && verdict.end == End::kDone) verdict.wrong = CompareBits(bench.run());
     if (verdict.wrong.empty()) verdict.wrong = FindLoss(bench);
     if (!verdict.wrong.empty()) return verdict;
     const bool begun = fs::exists(bench.run() + "/run.json");
     const CommandResult rest = bench.Run("", Arguments(bench, begun ? "auto" : "none"), "");
-    if (rest.exit_code != 0) {
-      verdict.wrong = StrCat("resumed, exit code ", rest.exit_code, ": ", rest.errors);
-      return verdict;
-    }
-    verdict.wrong = CompareBits(bench.run());
+    if (rest.exit_code != 0) verdict.wrong = StrCat("exit code ", rest.exit_code, ": ", rest.errors);
+    if (verdict.wrong.empty()) verdict.wrong = CompareBits(bench.run());
     if (verdict.wrong.empty()) verdict.wrong = CompareNames(bench.run());
     if (!verdict.wrong.empty()) verdict.wrong = "resumed, " + verdict.wrong;
     return verdict;
@@ -258,8 +255,7 @@ class Measuring : public Subject {
 
   Verdict Disturb(Bench& bench, const std::string& fault) override {
     const CommandResult result = bench.Run("", Arguments(), fault);
-    Verdict verdict = JudgeEnd(result, fault);
-    JudgeExitCode(result, fault, &verdict);
+    Verdict verdict = JudgeCommand(result, fault);
     // It may pass over a checkpoint that it could not read, if it says so.
     const bool said =
         Contains(fault, "file:") && Contains(result.errors, "skipped") && Contains(result.errors, ReasonOf(fault));

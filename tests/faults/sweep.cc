@@ -82,7 +82,12 @@ void AddTasks(Subject* subject, const Calls& calls, std::vector<Task>* tasks) {
 }
 
 struct Row {
-  int injected = 0, done = 0, reported = 0, killed = 0, wrong = 0;
+  int injected = 0, wrong = 0;
+  int ends[3] = {};  // by End
+  void Add(const Row& row) {
+    injected += row.injected, wrong += row.wrong;
+    for (int i = 0; i < 3; ++i) ends[i] += row.ends[i];
+  }
 };
 
 class Sweep {
@@ -111,12 +116,11 @@ class Sweep {
   }
 
   void Note(const Task& task, const Verdict& verdict) {
-    Row& row = rows_[task.row];
-    ++row.injected;
-    ++(verdict.end == End::kDone ? row.done : verdict.end == End::kReported ? row.reported : row.killed);
+    Row one{.injected = 1, .wrong = !verdict.wrong.empty()};
+    one.ends[static_cast<int>(verdict.end)] = 1;
+    rows_[task.row].Add(one);
     if (++noted_ % 1000 == 0) std::printf("%zu of %zu, %.0f s\n", noted_, tasks_.size(), Seconds());
     if (!verdict.wrong.empty()) {
-      ++row.wrong;
       const std::string fault = StrCat(task.subject->name(), ":", task.fault);
       std::printf("WRONG: %s (%s): %s\n  again: make faults FAULT=%s\n", fault.c_str(), task.call.c_str(),
                   verdict.wrong.c_str(), fault.c_str());
@@ -130,17 +134,13 @@ class Sweep {
   int PrintTable() const {
     Row sum;
     const auto print = [](const std::string& name, const Row& row) {
-      std::printf("%-24s %9d %9d %9d %9d %9d\n", name.c_str(), row.injected, row.done, row.reported, row.killed,
+      std::printf("%-24s %9d %9d %9d %9d %9d\n", name.c_str(), row.injected, row.ends[0], row.ends[1], row.ends[2],
                   row.wrong);
     };
     std::printf("%-24s %9s %9s %9s %9s %9s\n", "", "injected", "went on", "reported", "killed", "wrong");
     for (const auto& [name, row] : rows_) {
       print(name, row);
-      sum.injected += row.injected;
-      sum.done += row.done;
-      sum.reported += row.reported;
-      sum.killed += row.killed;
-      sum.wrong += row.wrong;
+      sum.Add(row);
     }
     print("all", sum);
     std::printf("%d faults injected, %d wrong, in %.0f s\n", sum.injected, sum.wrong, Seconds());
