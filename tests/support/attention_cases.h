@@ -18,6 +18,7 @@
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/close.h"
 
 namespace crosstalk {
 
@@ -44,13 +45,18 @@ inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.name << ", " << ToString(c.config) << ", b=" << c.b << " n=" << c.n << " m=" << c.m;
 }
 
-// A layer with the given head projections between head counts that differ wherever they may.
-inline AttentionConfig MixingConfig(const HeadMixing& mixing) {
+inline AttentionConfig WidthsOfCases() {
   AttentionConfig config;
   config.implementation = kTestedImplementation;
   config.d_X = 19;
   config.d_M = 21;
   config.d_Y = 23;
+  return config;
+}
+
+// A layer with the given head projections between head counts that differ wherever they may.
+inline AttentionConfig MixingConfig(const HeadMixing& mixing) {
+  AttentionConfig config = WidthsOfCases();
   config.d_k = 11;
   config.d_v = 13;
   config.h = 7;
@@ -62,21 +68,12 @@ inline AttentionConfig MixingConfig(const HeadMixing& mixing) {
 
 // Bits 0 … 3 are P_Xl, P_Ml, P_Xw, P_Mw.
 inline HeadMixing DynamicSubset(int bits) {
-  HeadMixing mixing;
-  mixing.P_Xl = bits & 1;
-  mixing.P_Ml = bits & 2;
-  mixing.P_Xw = bits & 4;
-  mixing.P_Mw = bits & 8;
-  return mixing;
+  return {.P_Xl = (bits & 1) != 0, .P_Ml = (bits & 2) != 0, .P_Xw = (bits & 4) != 0, .P_Mw = (bits & 8) != 0};
 }
 
 inline AttentionConfig BilinearConfig() {
-  AttentionConfig config;
+  AttentionConfig config = WidthsOfCases();
   config.form = AttentionForm::kBilinear;
-  config.implementation = kTestedImplementation;
-  config.d_X = 19;
-  config.d_M = 21;
-  config.d_Y = 23;
   config.h = 5;
   return config;
 }
@@ -106,49 +103,45 @@ inline std::vector<AttentionCase> AttentionCases() {
     cases.push_back({.name = "mixing", .config = MixingConfig(mixing)});
   }
   // Square mixings, where taking W for U or R_X for R_M is no error of shape.
-  AttentionConfig square =
-      MixingConfig({.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true});
+  const HeadMixing all = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
+  AttentionConfig square = MixingConfig(all);
   square.h_k = square.h = square.h_v = 5;
   square.d_k = square.d_v = 11;
   square.d_X = square.d_M = square.d_Y = 19;
   cases.push_back({.name = "square", .config = square, .n = 17, .m = 17});
 
-  const std::vector<AttentionConfig> kinds = {
-      DotProductConfig(), MixingConfig({}), MixingConfig({.P_l = true, .P_w = true}),
-      MixingConfig({.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}),
-      BilinearConfig()};
-  for (const AttentionConfig& kind : kinds) {
-    AttentionConfig scaled = kind;
+  for (const AttentionConfig& kind : {DotProductConfig(), MixingConfig({}), MixingConfig({.P_l = true, .P_w = true}),
+                                      MixingConfig(all), BilinearConfig()}) {
+    AttentionConfig scaled = kind, dropped = kind;
     scaled.scale = 0.375;
+    dropped.dropout_rate = 0.25;
     AttentionConfig causal = SelfConfig(scaled);
     causal.causality = Causality::kCausal;
-    AttentionConfig dropped = kind;
-    dropped.dropout_rate = 0.25;
-    cases.push_back({.name = "plain", .config = kind});
-    cases.push_back({.name = "scaled", .config = scaled});
-    cases.push_back({.name = "self", .config = SelfConfig(kind), .n = 15, .m = 15, .self = true});
-    cases.push_back({.name = "causal", .config = causal, .n = 15, .m = 15, .self = true});
-    cases.push_back({.name = "causal with bias and padding",
-                     .config = causal,
-                     .n = 15,
-                     .m = 15,
-                     .self = true,
-                     .padding = true,
-                     .bias = true});
-    cases.push_back({.name = "padding", .config = kind, .padding = true});
-    cases.push_back({.name = "pairs", .config = kind, .pairs = true});
-    cases.push_back({.name = "bias", .config = kind, .bias = true});
-    cases.push_back({.name = "everything", .config = scaled, .padding = true, .pairs = true, .bias = true});
-    cases.push_back({.name = "dropout", .config = dropped, .pairs = true, .dropout = true});
-    cases.push_back({.name = "one query", .config = kind, .n = 1});
-    cases.push_back({.name = "one memory position", .config = kind, .m = 1});
-    if (kind.form == AttentionForm::kProjected) {
-      AttentionConfig tied = kind;
-      tied.key_value = KeyValueProjection::kTied;
-      tied.h_v = tied.h_k;
-      tied.d_v = tied.d_k;
-      cases.push_back({.name = "tied", .config = tied, .pairs = true});
-    }
+    const AttentionCase self = {.config = SelfConfig(kind), .n = 15, .m = 15, .self = true};
+    AttentionCase masked = {.config = causal, .n = 15, .m = 15, .self = true};
+    const auto add = [&](const char* name, AttentionCase one) {
+      one.name = name;
+      cases.push_back(one);
+    };
+    add("plain", {.config = kind});
+    add("scaled", {.config = scaled});
+    add("self", self);
+    add("causal", masked);
+    masked.padding = masked.bias = true;
+    add("causal with bias and padding", masked);
+    add("padding", {.config = kind, .padding = true});
+    add("pairs", {.config = kind, .pairs = true});
+    add("bias", {.config = kind, .bias = true});
+    add("everything", {.config = scaled, .padding = true, .pairs = true, .bias = true});
+    add("dropout", {.config = dropped, .pairs = true, .dropout = true});
+    add("one query", {.config = kind, .n = 1});
+    add("one memory position", {.config = kind, .m = 1});
+    if (kind.form != AttentionForm::kProjected) continue;
+    AttentionConfig tied = kind;
+    tied.key_value = KeyValueProjection::kTied;
+    tied.h_v = tied.h_k;
+    tied.d_v = tied.d_k;
+    add("tied", {.config = tied, .pairs = true});
   }
   return cases;
 }
@@ -174,35 +167,20 @@ inline Array<double> ToArray(const Tensor& tensor) {
 // |actual - expected| ≤ tolerance · the largest |expected| everywhere (and nothing that is not a number).
 inline ::testing::AssertionResult CloseTo(const Array<double>& actual, const Array<double>& expected,
                                           double tolerance) {
-  if (actual.sizes() != expected.sizes()) {
-    return ::testing::AssertionFailure() << "shapes differ: " << ToString(Shape(actual.sizes())) << " and expected "
-                                         << ToString(Shape(expected.sizes()));
-  }
-  double largest = 0;
-  for (const double value : expected.values()) largest = std::max(largest, std::abs(value));
-  for (size_t i = 0; i < expected.values().size(); ++i) {
-    const double error = std::abs(actual.values()[i] - expected.values()[i]);
-    if (!(error <= tolerance * largest)) {
-      return ::testing::AssertionFailure()
-             << "element " << i << " of " << ToString(Shape(actual.sizes())) << " is " << actual.values()[i]
-             << ", expected " << expected.values()[i] << ": error " << error << " > " << tolerance << " · " << largest;
-    }
-  }
-  return ::testing::AssertionSuccess();
+  if (actual.sizes() == expected.sizes()) return testing::CloseToLargest(actual.values(), expected.values(), tolerance);
+  return ::testing::AssertionFailure() << "the shape is " << ToString(Shape(actual.sizes())) << ", expected "
+                                       << ToString(Shape(expected.sizes()));
 }
 
 // The same, except what is 0 because two equal terms cancel (a gradient through a softmax over one position): in float
 // the rounding of those terms is left, which are of size 1 to 10, summed over some 50 rows.
 inline ::testing::AssertionResult CloseOrCancelled(const Array<double>& actual, const Array<double>& expected,
                                                    double tolerance) {
-  constexpr double kCancelled = 3e-5;
-  const bool all_zero =
-      std::all_of(expected.values().begin(), expected.values().end(), [](double x) { return x == 0; });
-  if (!all_zero) return CloseTo(actual, expected, tolerance);
-  for (const double value : actual.values()) {
-    if (!(std::abs(value) <= kCancelled)) return ::testing::AssertionFailure() << value << " where 0 is expected";
+  const auto is_zero = [](double x) { return x == 0; };
+  if (!std::all_of(expected.values().begin(), expected.values().end(), is_zero)) {
+    return CloseTo(actual, expected, tolerance);
   }
-  return ::testing::AssertionSuccess();
+  return testing::AllClose(actual.values(), expected.values(), {.absolute = 3e-5});
 }
 
 // ---- Projections in the plain loops ------------------------------------------------------------------------------
@@ -241,10 +219,9 @@ inline AttentionInputs<double> MakeInputs(const AttentionCase& c, uint64_t seed 
   in.X = random({c.b, c.n, f.d_X}, f.form == AttentionForm::kDotProduct ? std::sqrt(f.d_X) : 1);
   in.M = c.self ? in.X : random({c.b, c.m, f.d_M}, 1);
   for (const AttentionProjection& projection : kAttentionProjections) {
-    if (!IsPresent(projection, f)) continue;
-    const InitialValues start = InitialValuesOf(projection, f);
     Array<double>* const array = InPaper(projection, in);
-    if (array == nullptr) continue;
+    if (!IsPresent(projection, f) || array == nullptr) continue;
+    const InitialValues start = InitialValuesOf(projection, f);
     const double fan = start.stddev > 0 ? std::pow(projection.factor / start.stddev, 2) : 1;
     *array = random(PaperSizes(projection, f), fan);
   }

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +16,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/atomic_file.h"
+#include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 
@@ -26,9 +25,7 @@ inline std::string BundleFixture(const std::string& name) {
   return std::string(source == nullptr ? "." : source) + "/tests/models/interop/mesh/bundles/" + name;
 }
 
-inline void WriteFileBytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
+inline void WriteFileBytes(const std::string& path, const std::string& bytes) { PutFile(path, bytes); }
 
 // PREFIX.index of such entries, in this order, as damaged as they are.
 inline void WriteIndex(const std::string& prefix, int64_t shards, const std::vector<BundleEntry>& entries) {

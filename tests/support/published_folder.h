@@ -5,15 +5,15 @@
 
 #include <filesystem>
 #include <map>
-#include <sstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/parity.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -49,8 +49,8 @@ inline void Store(const Folder& folder, const std::string& path) {
 }
 
 inline Tensor Counting(int64_t n) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < n; ++i) values.push_back(i);
+  std::vector<int64_t> values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), 0);
   return Tensor::FromValues<int64_t>({1, n}, values);
 }
 
@@ -71,10 +71,8 @@ class PublishedFolderTest : public ::testing::Test {
 
   // In and out again: the same names, types and bytes.
   void ExpectRoundTrip() {
-    const CommandResult in = Import();
-    ASSERT_EQ(in.exit_code, 0) << in.errors;
-    const CommandResult out = Export();
-    ASSERT_EQ(out.exit_code, 0) << out.errors;
+    Succeeded(Import());
+    Succeeded(Export());
     EXPECT_EQ(ReadBytes(In() + "/config.json"), ReadBytes(Out() + "/config.json"));
     ExpectSameTensors(In(), Out());
   }
@@ -86,7 +84,8 @@ class PublishedFolderTest : public ::testing::Test {
     std::map<std::string, std::string> bytes;
     const std::string text = ReadBytes(a + "/model.safetensors"), again = ReadBytes(b + "/model.safetensors");
     const auto slice = [](const std::string& file, const TensorFileHeader& header, const TensorFileEntry& entry) {
-      return entry.dtype + ToText(entry.shape) + file.substr(header.data_begin + entry.begin, entry.end - entry.begin);
+      return entry.dtype + ToString(entry.shape) +
+             file.substr(header.data_begin + entry.begin, entry.end - entry.begin);
     };
     for (const TensorFileEntry& entry : before.entries) bytes[entry.name] = slice(text, before, entry);
     ASSERT_EQ(before.entries.size(), after.entries.size());
@@ -94,18 +93,8 @@ class PublishedFolderTest : public ::testing::Test {
       EXPECT_TRUE(bytes[entry.name] == slice(again, after, entry)) << entry.name;
     }
   }
-  static std::string ToText(const Shape& shape) {
-    std::ostringstream out;
-    out << shape;
-    return out.str();
-  }
-
   void ExpectRefused(const std::vector<std::string>& words, const std::vector<std::string>& options = {}) {
-    const CommandResult result = Import(options);
-    EXPECT_EQ(result.exit_code, 3) << result.errors;
-    for (const std::string& word : words) {
-      EXPECT_NE(result.errors.find(word), std::string::npos) << word << " in " << result.errors;
-    }
+    ExpectExit(Import(options), 3, words);
     EXPECT_FALSE(std::filesystem::exists(Model()));
   }
 

@@ -8,22 +8,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 
+#include "crosstalk/runtime/atomic_file.h"
+
 namespace crosstalk {
-
-namespace {
-
-std::string ReadWhole(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
-}  // namespace
 
 std::string CrosstalkBinary() {
   if (const char* binary = std::getenv("CROSSTALK_BINARY")) return binary;
@@ -35,23 +24,20 @@ std::string CrosstalkBinary() {
 }
 
 RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const CommandOptions& options) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "crosstalk-run-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot create " + pattern);
-  folder_ = pattern;
-  output_path_ = options.output_to.empty() ? folder_ + "/output" : options.output_to;
-  const std::string errors_path = folder_ + "/errors";
+  output_path_ = options.output_to.empty() ? folder_ / "output" : options.output_to;
+  const std::string errors_path = folder_ / "errors";
   const std::string binary = options.program.empty() ? CrosstalkBinary() : options.program;
   // Everything is made ready before the fork: the child only calls what is safe there.
-  std::vector<std::string> words = {binary};
+  std::vector<std::string> words = {binary}, variables = options.environment;
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  std::vector<std::string> variables = options.environment;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
-  std::vector<char*> variable_pointers;
-  for (std::string& variable : variables) variable_pointers.push_back(variable.data());
-  variable_pointers.push_back(nullptr);
+  const auto pointers_to = [](std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (std::string& text : texts) pointers.push_back(text.data());
+    pointers.push_back(nullptr);
+    return pointers;
+  };
+  const std::vector<char*> word_pointers = pointers_to(words), variable_pointers = pointers_to(variables);
   process_ = fork();
   if (process_ < 0) throw std::runtime_error("cannot fork");
   if (process_ > 0) return;
@@ -66,26 +52,21 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
     if (descriptor > 2) close(descriptor);
   }
   for (const int descriptor : options.closed) close(descriptor);
-  if (options.max_file_bytes > 0) {
-    const rlimit limit = {options.max_file_bytes, options.max_file_bytes};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  if (options.max_address_bytes > 0) {
-    const rlimit limit = {options.max_address_bytes, options.max_address_bytes};
-    setrlimit(RLIMIT_AS, &limit);
-  }
+  const auto limit = [](auto resource, uint64_t most) {
+    const rlimit both = {most, most};
+    if (most > 0) setrlimit(resource, &both);
+  };
+  limit(RLIMIT_FSIZE, options.max_file_bytes);
+  limit(RLIMIT_AS, options.max_address_bytes);
   if (options.most_seconds > 0) alarm(options.most_seconds);
-  execve(binary.c_str(), pointers.data(), variable_pointers.data());
+  execve(binary.c_str(), word_pointers.data(), variable_pointers.data());
   _exit(127);
 }
 
 RunningCommand::~RunningCommand() {
-  if (Running()) {
-    Signal(SIGKILL);
-    Wait();
-  }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  if (!Running()) return;
+  Signal(SIGKILL);
+  Wait();
 }
 
 void RunningCommand::Signal(int number) const {
@@ -105,8 +86,8 @@ CommandResult RunningCommand::Wait() {
   CommandResult result;
   result.signalled = WIFSIGNALED(status_);
   result.exit_code = result.signalled ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
-  if (std::filesystem::is_regular_file(output_path_)) result.output = ReadWhole(output_path_);
-  result.errors = ReadWhole(folder_ + "/errors");
+  if (std::filesystem::is_regular_file(output_path_)) result.output = ReadFile(output_path_);
+  result.errors = ReadFile(folder_ / "errors");
   return result;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
+
 namespace crosstalk {
 
 // CROSSTALK_BINARY, or BUILD/crosstalk beside the test program's own BUILD/tests/….
@@ -43,7 +45,7 @@ class RunningCommand {
   CommandResult Wait();
 
  private:
-  std::string folder_;  // holds its output
+  const TempDir folder_;  // holds its output
   std::string output_path_;
   pid_t process_ = -1;
   int status_ = 0;

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,12 +15,9 @@
 
 namespace crosstalk {
 
-// Writes DIRECTORY/NAME, with the folders that it stands in; its path.
+// Writes DIRECTORY/NAME; its path.
 inline std::string WriteTaskFile(const std::string& directory, const std::string& name, std::string_view bytes) {
-  const std::filesystem::path path = std::filesystem::path(directory) / name;
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-  return path.string();
+  return PutFile(directory + "/" + name, bytes);
 }
 
 inline std::vector<TaskRow> ReadTask(const char* task, const std::string& path, TaskSplit split) {

@@ -6,14 +6,12 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <exception>
 #include <functional>
+#include <future>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -120,24 +118,20 @@ class ThreadTransport : public Transport {
 // Runs body(transport) in a thread for each rank. A rank that throws is lost to the others; what the first of them
 // threw is thrown.
 inline void RunRanks(ThreadHub& hub, const std::function<void(ThreadTransport& transport)>& body) {
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(hub.size()));
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < hub.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        ThreadTransport transport(hub, rank);
-        try {
-          body(transport);
-        } catch (...) {
-          errors[static_cast<size_t>(rank)] = std::current_exception();
-          hub.Lose(rank);
-        }
-      });
-    }
+  std::vector<std::future<void>> ranks;
+  for (int rank = 0; rank < hub.size(); ++rank) {
+    ranks.push_back(std::async(std::launch::async, [&, rank] {
+      ThreadTransport transport(hub, rank);
+      try {
+        body(transport);
+      } catch (...) {
+        hub.Lose(rank);
+        throw;
+      }
+    }));
   }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  for (std::future<void>& rank : ranks) rank.wait();
+  for (std::future<void>& rank : ranks) rank.get();
 }
 inline void RunRanks(int size, const std::function<void(ThreadTransport& transport)>& body) {
   ThreadHub hub(size);
