@@ -118,20 +118,6 @@ TEST(RandomTest, NormalIsTheInverseOfItsDistributionAtTheBlock) {
   }
 }
 
-TEST(RandomTest, NeighbouringIndicesAndStepsAreNotCorrelated) {
-  // The mean of n products of independent standard normals has the standard error 1/sqrt(n).
-  double indices = 0, steps = 0, streams = 0;
-  for (int64_t i = 0; i < kSamples; ++i) {
-    const double x = Normal({4, 1, 1}, i);
-    indices += x * Normal({4, 1, 1}, i + 1);
-    steps += x * Normal({4, 1, 2}, i);
-    streams += x * Normal({4, 2, 1}, i);
-  }
-  for (const double sum : {indices, steps, streams}) {
-    EXPECT_LT(std::abs(sum), 5 * std::sqrt(static_cast<double>(kSamples)));
-  }
-}
-
 TEST(RandomTest, UniformIntIsEven) {
   const RandomKey key{5, 0, 0};
   constexpr uint64_t kBound = 7;

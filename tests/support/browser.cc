@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
@@ -38,15 +39,10 @@ std::string FileUrl(const std::string& path) {
   return url;
 }
 
-int KeyCode(const std::string& key) {
-  const std::vector<std::pair<std::string, int>> codes = {{"Tab", 9},      {"Enter", 13},      {"Escape", 27},
-                                                          {"End", 35},     {"Home", 36},       {"ArrowLeft", 37},
-                                                          {"ArrowUp", 38}, {"ArrowRight", 39}, {"ArrowDown", 40}};
-  for (const auto& [name, code] : codes) {
-    if (name == key) return code;
-  }
-  Complain("no such key: " + key);
-}
+// Of the keys that tests press.
+const std::map<std::string, int> kKeyCodes = {{"Tab", 9},      {"Enter", 13},      {"Escape", 27},
+                                              {"End", 35},     {"Home", 36},       {"ArrowLeft", 37},
+                                              {"ArrowUp", 38}, {"ArrowRight", 39}, {"ArrowDown", 40}};
 
 }  // namespace
 
@@ -72,9 +68,10 @@ Browser::Browser(const std::string& folder) {
     close(*end);
     *end = above;
   }
+  // Root cannot have a sandbox.
   const std::vector<std::string> words = {*program,
                                           "--headless",
-                                          "--no-sandbox",  // which root cannot have
+                                          "--no-sandbox",
                                           "--disable-gpu",
                                           "--no-first-run",
                                           "--disable-background-networking",
@@ -165,17 +162,13 @@ void Browser::Notice(const Json& message) {
   if (method == nullptr) return;
   const std::string& event = method->AsString();
   const Json& params = message.At("params");
-  events_.push_back(event);
+  if (event == "Page.loadEventFired") loaded_ = true;
   if (event == "Runtime.consoleAPICalled" || event == "Runtime.exceptionThrown" || event == "Log.entryAdded") {
     complaints_.push_back(event + ": " + params.Dump().substr(0, 600));
   } else if (event == "Network.requestWillBeSent") {
     const std::string& url = params.At("request").At("url").AsString();
     if (url != url_ && !url.starts_with("data:")) complaints_.push_back("request: " + url.substr(0, 300));
   }
-}
-
-void Browser::WaitFor(const std::string& event) {
-  while (std::find(events_.begin(), events_.end(), event) == events_.end()) Receive();
 }
 
 void Browser::Show(const Screen& screen) {
@@ -195,10 +188,10 @@ void Browser::AllowScripts(bool allowed) {
 
 void Browser::Open(const std::string& path) {
   complaints_.clear();
-  events_.clear();
+  loaded_ = false;
   url_ = FileUrl(path);
   Call("Page.navigate", Json::MakeObject({{"url", url_}}));
-  WaitFor("Page.loadEventFired");
+  while (!loaded_) Receive();
 }
 
 Json Browser::Evaluate(const std::string& expression) {
@@ -224,7 +217,7 @@ void Browser::Point(const std::string& selector, double share) {
 void Browser::Press(const std::string& key) {
   for (const char* type : {"keyDown", "keyUp"}) {
     Json event =
-        Json::MakeObject({{"type", type}, {"key", key}, {"code", key}, {"windowsVirtualKeyCode", KeyCode(key)}});
+        Json::MakeObject({{"type", type}, {"key", key}, {"code", key}, {"windowsVirtualKeyCode", kKeyCodes.at(key)}});
     if (key == "Enter") event.Set("text", "\r");  // without which it presses no button
     Call("Input.dispatchKeyEvent", event);
   }

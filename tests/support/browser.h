@@ -52,13 +52,13 @@ class Browser {
   // The next message, told to Notice.
   Json Receive();
   void Notice(const Json& message);
-  void WaitFor(const std::string& event);
 
   pid_t process_ = -1;
   int to_ = -1, from_ = -1;
   int64_t last_id_ = 0;
   std::string session_, received_, url_;
-  std::vector<std::string> events_, complaints_;
+  bool loaded_ = false;
+  std::vector<std::string> complaints_;
 };
 
 }  // namespace crosstalk

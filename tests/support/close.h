@@ -5,9 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <sstream>
-#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -20,8 +18,8 @@ struct Tolerance {
 };
 
 // Equal infinities and pairs of NaN are close; nothing else is close to them.
-template <typename A, typename E>
-::testing::AssertionResult AllClose(std::span<const A> actual, std::span<const E> expected, Tolerance tolerance) {
+template <typename Actual, typename Expected>
+::testing::AssertionResult AllClose(const Actual& actual, const Expected& expected, Tolerance tolerance) {
   if (actual.size() != expected.size()) {
     return ::testing::AssertionFailure() << actual.size() << " values, expected " << expected.size();
   }
@@ -51,37 +49,29 @@ template <typename A, typename E>
        << tolerance.absolute + tolerance.relative * std::abs(e);
   return ::testing::AssertionFailure() << text.str();
 }
-template <typename A, typename E>
-::testing::AssertionResult AllClose(const std::vector<A>& actual, const std::vector<E>& expected, Tolerance tolerance) {
-  return AllClose(std::span<const A>(actual), std::span<const E>(expected), tolerance);
-}
 
 // |actual - expected| ≤ share · max |expected|.
-template <typename A, typename E>
-::testing::AssertionResult CloseToLargest(const std::vector<A>& actual, const std::vector<E>& expected, double share) {
+template <typename Actual, typename Expected>
+::testing::AssertionResult CloseToLargest(const Actual& actual, const Expected& expected, double share) {
   double largest = 0;
-  for (const E e : expected) largest = std::max(largest, std::abs(static_cast<double>(e)));
+  for (const auto e : expected) largest = std::max(largest, std::abs(static_cast<double>(e)));
   return AllClose(actual, expected, {share * largest, 0});
 }
 
 // The same bits.
-template <typename T>
-::testing::AssertionResult SameBits(std::span<const T> actual, std::span<const T> expected) {
+template <typename Values>
+::testing::AssertionResult SameBits(const Values& actual, const Values& expected) {
   if (actual.size() != expected.size()) {
     return ::testing::AssertionFailure() << actual.size() << " values, expected " << expected.size();
   }
   for (size_t i = 0; i < actual.size(); ++i) {
-    if (std::memcmp(&actual[i], &expected[i], sizeof(T)) == 0) continue;
+    if (std::memcmp(&actual[i], &expected[i], sizeof(actual[i])) == 0) continue;
     std::ostringstream text;
     text.precision(17);
     text << "bits differ first at index " << i << ": " << actual[i] << ", expected " << expected[i];
     return ::testing::AssertionFailure() << text.str();
   }
   return ::testing::AssertionSuccess();
-}
-template <typename T>
-::testing::AssertionResult SameBits(const std::vector<T>& actual, const std::vector<T>& expected) {
-  return SameBits(std::span<const T>(actual), std::span<const T>(expected));
 }
 
 }  // namespace crosstalk::testing

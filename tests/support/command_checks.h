@@ -18,15 +18,12 @@ namespace crosstalk {
 // It ended with this code and said each of `says`.
 inline CommandResult ExpectExit(CommandResult result, int exit_code, const std::vector<std::string>& says = {},
                                 std::source_location where = std::source_location::current()) {
-  const auto line = static_cast<int>(where.line());
   if (result.exit_code != exit_code) {
-    ADD_FAILURE_AT(where.file_name(), line) << "exit code " << result.exit_code << ", not " << exit_code << "\n"
-                                            << result.errors;
+    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line()))
+        << "exit code " << result.exit_code << ", not " << exit_code << "\n"
+        << result.errors;
   }
-  for (const std::string& part : says) {
-    if (testing::Contains(result.errors, part)) continue;
-    ADD_FAILURE_AT(where.file_name(), line) << "said nothing of: " << part << "\n" << result.errors;
-  }
+  testing::ExpectSays(result.errors, says, where);
   return result;
 }
 

@@ -31,15 +31,19 @@ std::string MessageOf(const F& f, ErrorKind kind = ErrorKind::kUsage,
 
 inline bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+// `text` says each of these; the test fails at `where` if not.
+inline void ExpectSays(std::string_view text, const std::vector<std::string>& says, std::source_location where) {
+  for (const std::string& part : says) {
+    if (Contains(text, part)) continue;
+    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << "said nothing of: " << part << "\n" << text;
+  }
+}
+
 // The Error thrown by f() says each of these.
 template <typename F>
 void ExpectError(const F& f, ErrorKind kind, const std::vector<std::string>& says,
                  std::source_location where = std::source_location::current()) {
-  const std::string message = MessageOf(f, kind, where);
-  for (const std::string& part : says) {
-    if (Contains(message, part)) continue;
-    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << "said nothing of: " << part << "\n" << message;
-  }
+  ExpectSays(MessageOf(f, kind, where), says, where);
 }
 
 // A row of a table of bad inputs: a name that is unique in its table, the input, and words that its error must have.
