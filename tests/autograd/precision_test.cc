@@ -41,27 +41,6 @@ std::vector<double> Doubles(const Tensor& x) {
 
 Variable Leaf(const Tensor& x) { return Variable(x, Variable::RequiresGrad::kYes); }
 
-// Sums of up to 31 products of size 1 in float, in two orders.
-constexpr double kSums = 31 * 31 * 0x1p-24;
-
-TEST(PrecisionTest, ProductsAndTheirGradientsAreOfRoundedOperands) {
-  const Tensor a = Random({13, 31}, 1), b = Random({31, 17}, 2), dy = Random({13, 17}, 3);
-  const Variable in_a = Leaf(a), in_b = Leaf(b);
-  Variable y;
-  {
-    const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-    y = MatMul(in_a, in_b);
-  }
-  Backward(y, dy);  // outside of the scope
-
-  const Variable exact_a(AsStored(a)), exact_b(AsStored(b)), exact_dy(AsStored(dy));
-  EXPECT_TRUE(testing::AllClose(Values(y.value()), Doubles(MatMul(exact_a, exact_b).value()), {kSums, 0}));
-  EXPECT_TRUE(testing::AllClose(
-      Values(in_a.grad()), Doubles(MatMul(exact_dy, exact_b, Transpose::kNo, Transpose::kYes).value()), {kSums, 0}));
-  EXPECT_TRUE(testing::AllClose(
-      Values(in_b.grad()), Doubles(MatMul(exact_a, exact_dy, Transpose::kYes, Transpose::kNo).value()), {kSums, 0}));
-}
-
 TEST(PrecisionTest, DoubleIsNotRounded) {
   const Variable a(Random({3, 31}, 1).To(DType::kFloat64)), b(Random({31, 5}, 2).To(DType::kFloat64));
   const std::vector<double> plain = MatMul(a, b).value().ToVector<double>();
@@ -110,16 +89,33 @@ struct Products {
 };
 Variable Itself(const Variable& x) { return x; }
 
-TEST(PrecisionTest, EveryOpThatMultipliesMatricesRounds) {
+TEST(PrecisionTest, EveryOpThatMultipliesMatricesRoundsItsOperandsAndThoseOfItsGradients) {
   const Products products;
-  const Operand stored = [](const Variable& x) { return Variable(AsStored(x.value())); };
+  // Sums of up to 320 products of size 1 in float, in two orders.
+  constexpr double kSums = 320 * 320 * 0x1p-24;
   for (size_t i = 0; i < products.all.size(); ++i) {
-    const Products::Product& product = products.all[i];
-    const Tensor plain = product(Itself, Itself).value(), exact = product(stored, stored).value();
-    const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
-    const Tensor rounded = product(Itself, Itself).value();
-    EXPECT_TRUE(testing::AllClose(Values(rounded), Doubles(exact), {kSums, 0})) << i;
-    EXPECT_FALSE(testing::AllClose(Values(rounded), Doubles(plain), {kSums, 0})) << i << " is not rounded";
+    const auto results = [&](bool stored, Precision precision) {
+      std::vector<Variable> leaves;
+      const Operand leaf = [&](const Variable& x) {
+        leaves.push_back(Leaf(stored ? AsStored(x.value()) : x.value()));
+        return leaves.back();
+      };
+      Variable y;
+      {
+        const ContextScope scope(&OpContext::precision, precision);
+        y = products.all[i](leaf, leaf);
+      }
+      const Tensor dy = Random(y.shape(), 9);
+      Backward(y, stored ? AsStored(dy) : dy);  // outside of the scope
+      return std::vector<Tensor>{y.value(), leaves[0].grad(), leaves[1].grad()};
+    };
+    const std::vector<Tensor> plain = results(false, Precision::kFloat32), exact = results(true, Precision::kFloat32),
+                              rounded = results(false, Precision::kBFloat16);
+    for (size_t j = 0; j < plain.size(); ++j) {
+      SCOPED_TRACE(::testing::Message() << "product " << i << ", result " << j);
+      EXPECT_TRUE(testing::AllClose(Values(rounded[j]), Doubles(exact[j]), {kSums, 0}));
+      EXPECT_FALSE(testing::AllClose(Values(rounded[j]), Doubles(plain[j]), {kSums, 0})) << "it is not rounded";
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // A sample of what `make faults` does in full.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -33,16 +34,14 @@ TEST_F(FaultsTest, ASampleOfAllFaultsDoesNoHarm) {
 
 // A sweep that could not fail would say nothing: what a fault might take along is removed after it.
 TEST_F(FaultsTest, HarmIsNoticed) {
-  const auto says = [](const std::string& fault, const std::string& harm) {
-    return Sweep({"--only", fault, "--harm", harm}).output;
-  };
   if (Sweep({"--only", "resume:memory:1"}).exit_code == faults::kCannotInject) GTEST_SKIP();
-  const std::string best = says("resume:memory:1", "checkpoints/step-00000002");
-  EXPECT_NE(best.find("lost: the best checkpoint"), std::string::npos) << best;
-  const std::string newest = says("resume:file:1:kill-before", "checkpoints/step-00000003");
-  EXPECT_NE(newest.find("lost: checkpoint 3"), std::string::npos) << newest;
-  const std::string model = says("train:file:1:short", "model.safetensors");
-  EXPECT_NE(model.find("model.safetensors has other bits"), std::string::npos) << model;
+  for (const auto& [fault, harm, words] : std::vector<std::array<std::string, 3>>{
+           {"resume:memory:1", "checkpoints/step-00000002", "lost: the best checkpoint"},
+           {"resume:file:1:kill-before", "checkpoints/step-00000003", "lost: checkpoint 3"},
+           {"train:file:1:short", "model.safetensors", "model.safetensors has other bits"}}) {
+    const std::string said = Sweep({"--only", fault, "--harm", harm}).output;
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+  }
 }
 
 }  // namespace faults_test

@@ -1,13 +1,20 @@
-// The preloaded library's entry: reads its orders from the environment and puts itself before main().
+// The preloaded library's entry, which reads its orders from the environment and puts itself before main(); and
+// allocations that fail when told: malloc and its kin, which operator new goes through, and anonymous mappings that the
+// program itself asks for. glibc's own names for malloc's implementation make this short.
 #include "tests/faults/injector.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
 
 namespace faults {
 
@@ -72,6 +79,32 @@ int OpenReport() {
   return high;
 }
 
+std::atomic<bool> started{false};
+void* (*system_mmap)(void*, size_t, int, int, int, off_t) = nullptr;
+std::atomic<int64_t> main_count{0};
+std::atomic<int64_t> thread_count{0};
+std::atomic<bool> all_fail{false};
+
+// Counts an allocation; true if it is to fail.
+bool Fails() {
+  if (!started.load(std::memory_order_relaxed)) return false;
+  const bool in_main = InMainThread();
+  const int64_t number = (in_main ? main_count : thread_count).fetch_add(1, std::memory_order_relaxed) + 1;
+  const Fault& fault = TheFault();
+  if (fault.target == (in_main ? Target::kMemory : Target::kThreadMemory) && number == fault.number) {
+    if (fault.onwards) all_fail.store(true);
+    return true;
+  }
+  return all_fail.load(std::memory_order_relaxed);
+}
+
+template <typename Call>
+void* Allocate(Call&& call) {
+  if (!Fails()) return call();
+  errno = ENOMEM;
+  return nullptr;
+}
+
 using Main = int (*)(int, char**, char**);
 Main program_main = nullptr;
 pthread_t main_thread;
@@ -81,12 +114,16 @@ int MainWithFaults(int argc, char** argv, char** environment) {
   if (const char* text = getenv("CROSSTALK_FAULT")) fault = Parse(text);
   report = OpenReport();
   if (const char* root = getenv("CROSSTALK_FAULT_ROOT")) StartFiles(root, report);
-  StartMemory();
+  system_mmap = reinterpret_cast<decltype(system_mmap)>(dlsym(RTLD_NEXT, "mmap"));
+  started.store(true);
   return program_main(argc, argv, environment);
 }
 
 __attribute__((destructor)) void AtTheEnd() {
-  if (report >= 0) ReportMemory(report);
+  if (report < 0) return;
+  started.store(false);
+  dprintf(report, "memory %lld\nthread-memory %lld\n", static_cast<long long>(main_count.load()),
+          static_cast<long long>(thread_count.load()));
 }
 
 }  // namespace
@@ -112,4 +149,57 @@ extern "C" __attribute__((visibility("default"))) int __libc_start_main(faults::
   faults::program_main = main;
   const auto start = reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"));
   return start(faults::MainWithFaults, argc, argv, init, fini, loader_fini, stack_end);
+}
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+#pragma GCC visibility push(default)
+
+void* malloc(size_t size) {
+  return faults::Allocate([&] { return __libc_malloc(size); });
+}
+void* calloc(size_t count, size_t size) {
+  return faults::Allocate([&] { return __libc_calloc(count, size); });
+}
+void* realloc(void* old, size_t size) {
+  return faults::Allocate([&] { return __libc_realloc(old, size); });
+}
+void* reallocarray(void* old, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return faults::Allocate([&] { return __libc_realloc(old, bytes); });
+}
+void* memalign(size_t alignment, size_t size) {
+  return faults::Allocate([&] { return __libc_memalign(alignment, size); });
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  return faults::Allocate([&] { return __libc_memalign(alignment, size); });
+}
+int posix_memalign(void** out, size_t alignment, size_t size) {
+  void* memory = faults::Allocate([&] { return __libc_memalign(alignment, size); });
+  if (memory == nullptr) return ENOMEM;
+  *out = memory;
+  return 0;
+}
+void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) {
+  if ((flags & MAP_ANONYMOUS) != 0 && faults::Fails()) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
+  // By the C library's own call, in which the file faults see it; before main() there is nothing to see.
+  if (faults::system_mmap != nullptr) return faults::system_mmap(address, size, protection, flags, file, offset);
+  return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));
+}
+void* mmap64(void* address, size_t size, int protection, int flags, int file, off_t offset) {
+  return mmap(address, size, protection, flags, file, offset);
+}
+
+#pragma GCC visibility pop
 }

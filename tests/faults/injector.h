@@ -52,7 +52,5 @@ bool InMainThread();
 
 // From here on calls are counted. The report is written to `report`, a descriptor, unless that is negative.
 void StartFiles(const char* root, int report);
-void StartMemory();
-void ReportMemory(int report);
 
 }  // namespace faults

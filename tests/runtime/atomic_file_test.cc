@@ -51,25 +51,18 @@ TEST_F(AtomicFileTest, ATransactionThatIsGivenUpNeedsNoMemory) {
   }
 }
 
-// While it lives, no file of this process may grow beyond `bytes`: a write fails with EFBIG, as on a full disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    old_handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &old_limit_);
-    rlimit limit = old_limit_;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_limit_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_limit_;
-  void (*old_handler_)(int);
-};
+// f() while no file of this process may grow beyond `bytes`: a write fails with EFBIG, as on a full disk.
+template <typename F>
+void WithFilesOfAtMost(rlim_t bytes, const F& f) {
+  void (*const handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit limit = {bytes, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  f();
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+}
 
 TEST_F(AtomicFileTest, WhatIsWrittenIsRead) {
   const std::string bytes("a\0b\xff\n", 5);
@@ -115,11 +108,10 @@ TEST_F(AtomicFileTest, AWriterThatIsNotCommittedOrFindsAFullDiskLeavesTheOldFile
     EXPECT_EQ(ReadFile(dir / "file"), "old");
   }
   ExpectOldFile();
-  {
-    const FileSizeLimit limit(100);
+  WithFilesOfAtMost(100, [&] {
     EXPECT_EQ(MessageOf([&] { WriteFileAtomically(dir / "file", std::string(1000, 'x')); }, ErrorKind::kResource),
               dir / "file: cannot write: File too large; free some space or choose another folder");
-  }
+  });
   ExpectOldFile();
   MessageOf([&] { DirectoryTransaction(dir / "file", OldDirectory::kReplaced).Commit(); }, ErrorKind::kFailure);
   ExpectOldFile();

@@ -13,6 +13,11 @@ namespace safetensors_test {
 
 using testing::MessageOf;
 
+class SafetensorsTest : public ::testing::Test {
+ protected:
+  const TempDir dir;
+};
+
 std::string Repeat(const std::string& part, int times) {
   std::string text;
   for (int i = 0; i < times; ++i) text += part;
@@ -186,8 +191,7 @@ std::vector<Malformed> MalformedFiles() {
   return files;
 }
 
-TEST(SafetensorsTest, MalformedFilesAreRefusedWithTheReason) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, MalformedFilesAreRefusedWithTheReason) {
   const std::string path = dir / "bad.safetensors";
   const auto read = [&](const std::string& bytes) {
     PutFile(path, bytes);
@@ -207,8 +211,7 @@ TEST(SafetensorsTest, MalformedFilesAreRefusedWithTheReason) {
   testing::ExpectRefused<std::string>(MalformedFiles(), read, ErrorKind::kData);
 }
 
-TEST(SafetensorsTest, UnusualButLegalFilesAreRead) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, UnusualButLegalFilesAreRead) {
   const std::string path = dir / "good.safetensors";
   const std::string longest(512, 'n');
   const std::string files[] = {
@@ -248,8 +251,7 @@ std::string SmallFile(const std::string& path) {
   return ReadFile(path);
 }
 
-TEST(SafetensorsTest, WhatIsWrittenIsRead) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
   SmallFile(dir / "file");
   const TensorFile file = ReadSafetensors(dir / "file");
   EXPECT_EQ(file.metadata, kMetadata);
@@ -266,8 +268,7 @@ TEST(SafetensorsTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(MessageOf([&] { file.At("layer"); }, ErrorKind::kData), dir / "file: has no tensor 'layer'");
 }
 
-TEST(SafetensorsTest, OnlyTheNamedTensorsAreRead) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, OnlyTheNamedTensorsAreRead) {
   SmallFile(dir / "file");
   const std::vector<std::string> names = {"ids", "bias", "ids"}, absent = {"nope"};
   const TensorFile file = ReadSafetensors(dir / "file", names);
@@ -278,8 +279,7 @@ TEST(SafetensorsTest, OnlyTheNamedTensorsAreRead) {
 }
 
 // In any order that tensors are given in: sorted by size and name, so that each is aligned.
-TEST(SafetensorsTest, TheBytesAreTheseOnEveryMachine) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, TheBytesAreTheseOnEveryMachine) {
   std::vector<NamedTensor> tensors = {{"b", Tensor::FromValues<uint8_t>({1}, {1})},
                                       {"z", Tensor::FromValues<float>({1}, {1.0f})},
                                       {"a", Tensor::FromValues<float>({2}, {2.0f, -0.0f})},
@@ -299,8 +299,7 @@ TEST(SafetensorsTest, TheBytesAreTheseOnEveryMachine) {
   }
 }
 
-TEST(SafetensorsTest, WritingRefusesWhatReadingWould) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, WritingRefusesWhatReadingWould) {
   const Tensor t = Tensor::Zeros({1}, DType::kFloat32), two = Tensor::FromValues<uint8_t>({3}, {0, 1, 2});
   using Tensors = std::vector<NamedTensor>;
   testing::ExpectRefused<Tensors>({{"a name twice", {{"a", t}, {"a", t}}, {dir / "file: tensor 'a': is there twice"}},
@@ -317,8 +316,7 @@ TEST(SafetensorsTest, WritingRefusesWhatReadingWould) {
   EXPECT_TRUE(ListDirectory(dir.path()).empty());
 }
 
-TEST(SafetensorsTest, ValuesThatCannotBeLoadedAreNamed) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, ValuesThatCannotBeLoadedAreNamed) {
   for (const auto& [dtype, bytes] : std::vector<std::pair<std::string, int>>{
            {"U8", 1}, {"I8", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"U64", 8}}) {
     dir.Put("file", FileOf(OneTensor("\"" + dtype + "\"", "[3]", "[0," + std::to_string(3 * bytes) + "]"), 3 * bytes));
@@ -331,8 +329,7 @@ TEST(SafetensorsTest, ValuesThatCannotBeLoadedAreNamed) {
             dir / "file: tensor 't': BOOL element 2 is 2, not 0 or 1");
 }
 
-TEST(SafetensorsTest, EveryTruncationIsRefused) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, EveryTruncationIsRefused) {
   const std::string bytes = SmallFile(dir / "file");
   for (size_t size = 0; size < bytes.size(); ++size) {
     dir.Put("cut", std::string_view(bytes).substr(0, size));
@@ -342,8 +339,7 @@ TEST(SafetensorsTest, EveryTruncationIsRefused) {
   MessageOf([&] { ReadSafetensors(dir / "longer"); }, ErrorKind::kData);
 }
 
-TEST(SafetensorsTest, NoSingleFlippedBitOfTheHeaderCrashes) {
-  const TempDir dir;
+TEST_F(SafetensorsTest, NoSingleFlippedBitOfTheHeaderCrashes) {
   const std::string bytes = SmallFile(dir / "file");
   const TensorFileHeader header = ReadSafetensorsHeader(dir / "file");
   size_t refused = 0;
@@ -363,12 +359,11 @@ TEST(SafetensorsTest, NoSingleFlippedBitOfTheHeaderCrashes) {
   EXPECT_GT(refused, 8 * header.data_begin / 2);  // most bits are structure; some are letters of names
 }
 
-TEST(SafetensorsTest, SourcesAreReadOneByOneInTheOrderOfTheFile) {
+TEST_F(SafetensorsTest, SourcesAreReadOneByOneInTheOrderOfTheFile) {
   std::vector<NamedTensor> tensors = {{"b", Tensor::Zeros({3, 5}, DType::kFloat32)},
                                       {"a", Tensor::Full({7}, 2, DType::kFloat32)},
                                       {"z", Tensor::Zeros({2}, DType::kInt64)},
                                       {"flag", Tensor::Zeros({3}, DType::kBool)}};
-  const TempDir dir;
   WriteSafetensors(dir / "tensors", tensors);
   std::string order;
   std::vector<TensorSource> sources;

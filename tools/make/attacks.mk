@@ -13,7 +13,7 @@ test-threads:  ## run the tests of what threads share under ThreadSanitizer
 
 # tests/faults: a library that is preloaded to make calls fail, the program that sweeps over them, and one of its
 # subjects. The library stands below all else and links nothing of ours.
-INJECTOR_SOURCES := tests/faults/injector.cc tests/faults/file_faults.cc tests/faults/memory_faults.cc
+INJECTOR_SOURCES := tests/faults/injector.cc tests/faults/file_faults.cc
 SWEEP_SOURCES := tests/faults/sweep.cc tests/faults/subjects.cc
 $(BUILD)/tests/faults/libfaults.so: $(call object,$(INJECTOR_SOURCES))
 	@mkdir -p $(@D)
