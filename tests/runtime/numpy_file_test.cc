@@ -10,8 +10,7 @@
 #include "crosstalk/runtime/packed.h"
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"
-#include "tests/support/shell.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/run_command.h"
 
 namespace crosstalk {
 namespace numpy_file_test {
@@ -254,15 +253,16 @@ TEST_F(NumpyFileTest, WritesWhatItReads) {
 
 // NumPy reads what we write, and we read what it writes.
 TEST_F(NumpyFileTest, NumPyAgrees) {
+  const auto shell = [](const std::string& command) { return RunCommand({"-c", command}, {.program = "/bin/sh"}); };
   std::string python;
   for (const char* interpreter : {"python3", "/usr/bin/python3"}) {
-    if (python.empty() && RunShell(std::string(interpreter) + " -c 'import numpy'").status == 0) python = interpreter;
+    if (python.empty() && shell(interpreter + " -c 'import numpy'"s).exit_code == 0) python = interpreter;
   }
   if (python.empty()) GTEST_SKIP() << "there is no python3 with numpy";
   const auto run = [&](const std::string& program) {
-    const ShellResult result =
-        RunShell("cd '" + dir_.path() + "' && " + python + " -c '\nimport numpy as np\n" + program + "'");
-    ASSERT_EQ(result.status, 0) << result.output;
+    const CommandResult result =
+        shell("cd '" + dir_.path() + "' && " + python + " -c '\nimport numpy as np\n" + program + "'");
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
   };
   run(R"(
 base = np.arange(24).reshape(2, 3, 4)

@@ -10,8 +10,7 @@
 #include <locale>
 #include <string>
 
-#include "tests/support/shell.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/run_command.h"
 
 namespace crosstalk::testing {
 
@@ -48,8 +47,9 @@ class DecimalCommaScope {
           std::ofstream(folder / "source")
               << "LC_CTYPE\ntoupper (<U0061>,<U0041>)\ntolower (<U0041>,<U0061>)\nEND LC_CTYPE\n"
               << "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
-          RunShell("localedef -c -i '" + (folder / "source") + "' '" + (folder / kName) +
-                   "'");  // warns of the other categories
+          // It warns of the other categories.
+          RunCommand({"-c", "localedef -c -i '" + (folder / "source") + "' '" + (folder / kName) + "'"},
+                     {.program = "/bin/sh"});
           return std::filesystem::exists(folder / kName);
         }();
     return built;
