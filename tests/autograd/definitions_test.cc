@@ -22,7 +22,7 @@ using testing::Strided;
 
 using Inputs = std::vector<Variable>;
 using Op = std::function<Variable(const Inputs& in)>;
-// Of up to three inputs.
+// An op takes up to three inputs.
 #define CROSSTALK_OP(expression) \
   [=](const Inputs& in) { \
     [[maybe_unused]] const Variable &a = in[0], &b = in[in.size() > 1], &c = in.back(); \

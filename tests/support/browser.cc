@@ -39,7 +39,7 @@ std::string FileUrl(const std::string& path) {
   return url;
 }
 
-// Of the keys that tests press.
+// The keys that tests press.
 const std::map<std::string, int> kKeyCodes = {{"Tab", 9},      {"Enter", 13},      {"Escape", 27},
                                               {"End", 35},     {"Home", 36},       {"ArrowLeft", 37},
                                               {"ArrowUp", 38}, {"ArrowRight", 39}, {"ArrowDown", 40}};
