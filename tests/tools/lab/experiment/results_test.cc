@@ -1,4 +1,4 @@
-// Verdicts on differences that are known.
+// Verdicts on differences that are known, and which fields of a result are compared.
 #include "tools/lab/experiment/results.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,9 @@
 #include <map>
 #include <string>
 #include <vector>
+
+#include "tests/support/messages.h"
+#include "tools/lab/experiment/driver.h"
 
 namespace crosstalk {
 namespace results_test {
@@ -118,6 +121,45 @@ TEST_F(ClaimTest, AllPairsMustBeConfirmed) {
   EXPECT_EQ(Test().verdict, Verdict::kHolds);
   claim_.pairs.push_back({"b", "c"});
   EXPECT_EQ(Test().verdict, Verdict::kUndecided);
+}
+
+// Also fields that no record of ours holds, and one under its name in earlier versions.
+TEST(CellRecordTest, EveryFieldThatAffectsAResultIsCompared) {
+  CellRecord here;
+  here.pretraining = {.values = {{"ln_ppl", 2}}, .parameters = 5, .data_fingerprint = "crc64:1"};
+  here.pretraining.config.model.name = "t5";
+  here.pretraining.config.objective.name = "span-corruption";
+  here.finetunings["stories"].scores = {{"stories", {{"score", 0.5}}}};
+  here.finetunings["stories"].config = Json::MakeObject({{"objective", "text-to-text"}, {"task", "stories"}});
+  const Json good = ToJson(here), &pretraining = good.At("pretraining"), &finetunings = good.At("finetunings");
+  const auto differences = [&](const Json& forged) {
+    return RecordDifferences(FromJson<CellRecord>(forged, "there"), FromJson<CellRecord>(good, "here"));
+  };
+  const auto with = [](const Json& object, const char* key, const Json& value) { return Json(object).Set(key, value); };
+  EXPECT_EQ(differences(good), std::vector<std::string>());
+  EXPECT_EQ(differences(with(good, "pretraining", with(pretraining, "data_fingerprint", "x"))).size(), 1u);
+  struct Case {
+    bool finetuning;
+    const char* key;
+    Json value;
+    const char* named = "";
+  };
+  for (const Case& one :
+       {Case{false, "data", "other.txt"}, Case{false, "validation", "/other.txt"}, Case{false, "init_from", "/run"},
+        Case{false, "eval_batches", 7}, Case{false, "steps", 9}, Case{false, "shards", 2},
+        Case{false, "accumulate", 3, "shards"}, Case{true, "task", "rte"}, Case{true, "task_data", "/tasks"},
+        Case{true, "init_from", "/run"}, Case{true, "seed", 5}, Case{true, "accumulate", 2, "shards"}}) {
+    const Json& part = one.finetuning ? finetunings.At("stories") : pretraining;
+    Json::Object members = part.At("configuration").AsObject();
+    std::erase_if(members, [&](const auto& member) { return member.first == one.named; });
+    const Json changed = with(part, "configuration", with(Json(members), one.key, one.value));
+    const std::vector<std::string> found =
+        differences(one.finetuning ? with(good, "finetunings", with(finetunings, "stories", changed))
+                                   : with(good, "pretraining", changed));
+    ASSERT_GE(found.size(), 1u) << one.key;  // what a finetuning does not say is as in the pretraining
+    const std::string named = *one.named == '\0' ? one.key : one.named;
+    EXPECT_TRUE(testing::Contains(found[0], named + ": ")) << found[0];
+  }
 }
 
 }  // namespace results_test
