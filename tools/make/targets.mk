@@ -144,7 +144,7 @@ sessions-accept:  ## take what the commands of tests/sessions print, or of [ONLY
 .PHONY: net net-accept
 net: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## check in half a minute that outputs, files, symbols and bits are as before
 	@sh tests/net/net.sh $(BUILD)
-	@$(MAKE) --no-print-directory test ONLY='bits/ commands/earlier_runs training/ranks/'
+	@$(MAKE) --no-print-directory test ONLY='bits/ sessions/continue training/ranks/'
 net-accept: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## take the outputs of now as tests/net/expected.sha256, after an intended change
 	@sh tests/net/net.sh $(BUILD) --accept
 
