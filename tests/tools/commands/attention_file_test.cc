@@ -12,8 +12,6 @@
 namespace crosstalk {
 namespace attention_file_test {
 
-using testing::MessageOf;
-
 void SortByName(TensorFile& file) {
   std::sort(file.tensors.begin(), file.tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
 }
@@ -88,40 +86,6 @@ AttentionCase Everything() {
           .bias = true};
 }
 
-TEST(AttentionTensorsTest, WithoutAnOutputGradientThereAreNoGradients) {
-  const AttentionCase c = Everything();
-  TensorFile file = FileOf(c, MakeInputs(c));
-  std::erase_if(file.tensors, [](const NamedTensor& tensor) { return tensor.name == "dY"; });
-  AttentionTensorsOptions options;
-  EXPECT_EQ(EvaluateAttention(file, options).tensors.size(), 2u);  // Y, W
-  options.outputs = AttentionOutputs::kOutputOnly;
-  const std::vector<NamedTensor> results = EvaluateAttention(file, options).tensors;
-  ASSERT_EQ(results.size(), 1u);
-  EXPECT_EQ(results[0].name, "Y");
-  EXPECT_EQ(results[0].tensor.dtype(), DType::kFloat32);
-}
-
-TEST(AttentionTensorsTest, TheImplementationIsTheOneAskedForOrTheFastestThereIs) {
-  using enum AttentionImplementation;
-  const AttentionCase c = Everything();
-  const TensorFile file = FileOf(c, MakeInputs(c));
-  const auto computed_by = [&](const AttentionTensorsOptions& options) {
-    return EvaluateAttention(file, options).implementation;
-  };
-  EXPECT_EQ(computed_by({}), kFused);
-  EXPECT_EQ(computed_by({.dtype = DType::kFloat64}), kComposed);
-  EXPECT_EQ(computed_by({.implementation = kComposed}), kComposed);
-  EXPECT_EQ(computed_by({.implementation = kFused}), kFused);
-  EXPECT_THROW(computed_by({.implementation = kFused, .dtype = DType::kFloat64}), Error);
-}
-
-// ---- Files that do not make a layer ------------------------------------------------------------------------------
-void ExpectRefused(const TensorFile& file, const std::vector<std::string>& parts) {
-  const std::string message = MessageOf([&] { EvaluateAttention(file, {}); }, ErrorKind::kData);
-  EXPECT_NE(message.find("in.safetensors"), std::string::npos) << message;
-  for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
-}
-
 TensorFile Without(TensorFile file, const std::string& name) {
   std::erase_if(file.tensors, [&](const NamedTensor& tensor) { return tensor.name == name; });
   return file;
@@ -134,54 +98,38 @@ TensorFile With(TensorFile file, const std::string& name, const Tensor& tensor) 
   return file;
 }
 
-TEST(AttentionTensorsTest, MissingTensorsAreNamed) {
-  const AttentionCase c = Everything();
-  const TensorFile file = FileOf(c, MakeInputs(c));
-  for (const char* name : {"X", "P_q", "P_k", "P_v", "P_o"}) ExpectRefused(Without(file, name), {name});
-  const AttentionCase bilinear{.name = "bilinear", .config = BilinearConfig()};
-  const TensorFile bilinear_file = FileOf(bilinear, MakeInputs(bilinear));
-  for (const char* name : {"P", "Q"}) ExpectRefused(Without(bilinear_file, name), {name});
-}
-
-TEST(AttentionTensorsTest, TensorsOutOfPlaceAreNamed) {
-  const Tensor tensor = Tensor::Zeros({5, 7}, DType::kFloat32);
-  const AttentionCase c = Everything();
-  const TensorFile file = FileOf(c, MakeInputs(c));
-  ExpectRefused(With(file, "P_x", tensor), {"'P_x'", "[5, 7]"});
-  ExpectRefused(With(file, "P", tensor), {"'Q'"});
-  ExpectRefused(With(With(file, "P", tensor), "Q", tensor), {"'P_q'", "beside P and Q"});
-  const AttentionCase plain{.name = "plain", .config = AttentionConfig::DotProduct(19)};
-  ExpectRefused(With(FileOf(plain, MakeInputs(plain)), "P_l", tensor), {"'P_l'", "needs P_q"});
-}
-
-TEST(AttentionTensorsTest, TypesAreChecked) {
-  const AttentionCase c = Everything();
-  const TensorFile file = FileOf(c, MakeInputs(c));
-  ExpectRefused(With(file, "mask", Tensor::Zeros({3, 15, 17}, DType::kFloat32)), {"'mask'", "BOOL"});
-  ExpectRefused(With(file, "X", Tensor::Zeros({3, 15, 19}, DType::kInt32)), {"'X'", "F32 or F64"});
-  ExpectRefused(With(file, "X", Tensor::Zeros({3, 0, 19}, DType::kFloat32)), {"'X'", "empty"});
-}
-
-TEST(AttentionTensorsTest, ShapesThatDoNotFitAreShown) {
-  const AttentionCase c = Everything();
-  const TensorFile file = FileOf(c, MakeInputs(c));
-  for (const NamedTensor& tensor : file.tensors) {
-    for (int dim = 0; dim < tensor.tensor.rank(); ++dim) {
-      Shape shape = tensor.tensor.shape();
+TEST(AttentionTensorsTest, WhatDoesNotMakeALayerIsNamed) {
+  const auto file_of = [](const AttentionCase& c) { return FileOf(c, MakeInputs(c)); };
+  const TensorFile file = file_of(Everything()), plain = file_of({.config = AttentionConfig::DotProduct(19)});
+  const TensorFile bilinear = file_of({.config = BilinearConfig()});
+  const TensorFile heads = file_of({.config = MixingConfig({}), .bias = true});
+  const auto zeros = [](const Shape& shape) { return Tensor::Zeros(shape, DType::kFloat32); };
+  const Tensor tensor = zeros({5, 7});
+  std::vector<testing::Refusal<TensorFile>> rows = {
+      {"no P", Without(bilinear, "P"), {"P"}},
+      {"no Q", Without(bilinear, "Q"), {"Q"}},
+      {"a tensor of no layer", With(file, "P_x", tensor), {"'P_x'", "[5, 7]"}},
+      {"half of a bilinear form", With(file, "P", tensor), {"'Q'"}},
+      {"both forms", With(With(file, "P", tensor), "Q", tensor), {"'P_q'", "beside P and Q"}},
+      {"mixing without projections", With(plain, "P_l", tensor), {"'P_l'", "needs P_q"}},
+      {"a mask of numbers", With(file, "mask", zeros({3, 15, 17})), {"'mask'", "BOOL"}},
+      {"integers", With(file, "X", Tensor::Zeros({3, 15, 19}, DType::kInt32)), {"'X'", "F32 or F64"}},
+      {"nothing", With(file, "X", zeros({3, 0, 19})), {"'X'", "empty"}},
+      {"heads that nothing stands between", With(heads, "P_v", zeros({21, 13, 9})), {"9 heads", "h_v=7"}},
+      {"a bias of other heads", With(heads, "bias", zeros({5, 15, 17})), {"h=5", "h=7"}},
+      {"another width without projections", With(plain, "M", zeros({3, 17, 21})), {"d_M=21", "19"}}};
+  for (const char* name : {"X", "P_q", "P_k", "P_v", "P_o"}) rows.push_back({name, Without(file, name), {name}});
+  for (const auto& [name, one] : file.tensors) {
+    for (int dim = 0; dim < one.rank(); ++dim) {
+      Shape shape = one.shape();
       shape[dim] += 1;
-      ExpectRefused(With(file, tensor.name, Tensor::Zeros(shape, tensor.tensor.dtype())), {ToString(shape)});
+      rows.push_back({name, With(file, name, Tensor::Zeros(shape, one.dtype())), {ToString(shape)}});
     }
-    ExpectRefused(With(file, tensor.name, Tensor::Zeros({3}, tensor.tensor.dtype())), {tensor.name, "[3]"});
+    rows.push_back({name, With(file, name, Tensor::Zeros({3}, one.dtype())), {name, "[3]"}});
   }
-  // Heads that nothing stands between.
-  const AttentionCase multi_head{.name = "multi-head", .config = MixingConfig({}), .bias = true};
-  const TensorFile heads = FileOf(multi_head, MakeInputs(multi_head));
-  ExpectRefused(With(heads, "P_v", Tensor::Zeros({21, 13, 9}, DType::kFloat32)), {"9 heads", "h_v=7"});
-  ExpectRefused(With(heads, "bias", Tensor::Zeros({5, 15, 17}, DType::kFloat32)), {"h=5", "h=7"});
-  // Without projections all widths are one.
-  const AttentionCase plain{.name = "plain", .config = AttentionConfig::DotProduct(19)};
-  ExpectRefused(With(FileOf(plain, MakeInputs(plain)), "M", Tensor::Zeros({3, 17, 21}, DType::kFloat32)),
-                {"d_M=21", "19"});
+  for (testing::Refusal<TensorFile>& row : rows) row.words.push_back("in.safetensors");
+  testing::ExpectRefused(
+      rows, [](const TensorFile& one) { EvaluateAttention(one, {}); }, ErrorKind::kData);
 }
 
 }  // namespace attention_file_test

@@ -42,6 +42,12 @@ void ForEachForgedNumber(const Json& json,
   }
 }
 
+constexpr char kTraining[] = "\"training\": {";
+
+struct Forgery {
+  std::string from, to, says = "", part = "\"model\": {";
+};
+
 class ForgedCheckpointTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -60,8 +66,9 @@ class ForgedCheckpointTest : public ::testing::Test {
     return store.Save(2, files).path;
   }
 
-  // The checkpoint with each `from` in `part` of config.json replaced, signed again.
-  std::string Forged(const std::string& from, const std::string& to, const std::string& part = "\"model\": {") {
+  // The checkpoint with each `from` in its part of config.json replaced, signed again.
+  std::string Forged(const Forgery& forgery) {
+    const auto& [from, to, says, part] = forgery;
     std::string bytes = ReadBytes(honest_ + "/config.json");
     size_t at = bytes.find(part);
     const auto find = [&] {
@@ -82,10 +89,9 @@ class ForgedCheckpointTest : public ::testing::Test {
 };
 
 TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
-  struct Case {
-    std::string from, to, key;
-  };
-  const std::vector<Case> cases = {
+  // Text of any length is shown in part.
+  const std::string text(1'000'000, 'x');
+  const std::vector<Forgery> cases = {
       {R"("encoder_layers": 1)", R"("encoder_layers": 2147483648)", "config.json: model: encoder_layers"},
       {R"("decoder_layers": 1)", R"("decoder_layers": 9223372036854775807)", "config.json: model: decoder_layers"},
       {R"("encoder_layers": 1)", R"("encoder_layers": 1000)", "has no tensor 'encoder.block_1."},
@@ -102,13 +108,27 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
       {R"("pad": 0)", R"("pad": -1)", "config.json: model: tokens.pad: id -1"},
       {R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e300)", "config.json: model: norm_epsilon"},
       {R"("relative_buckets": 32)", R"("relative_buckets": 2147483648)", "config.json: model: relative_buckets"},
+      {R"("classifier": "tied")", R"("classifier": ")" + text + "\""},
+      {R"("form": "projected")", R"("form": ")" + text + "\""},
+      {R"("P_l")", "\"" + text + "\""},
+      {R"("model": "t5")", R"("model": ")" + text + "\""},
+      {R"("d_ff": 24)", "\"" + text + "\": 24"},
+      {R"("d_ff": 24)", "\"d_ff\": 24, \"" + text + "\": 24, \"" + text + "\": 1"},
+      {R"("d_ff": 24)", "\"d_ff\": " + text},
+      {R"("d_ff": 24)", "\"d_ff\": " + std::string(1'000'000, '1')},
+      {R"("scale": 1.0)", "\"scale\": \"" + text + "\""},
+      // What cannot be trained is the file's fault too.
+      {R"("shards": 1)", R"("shards": 30)", "config.json: training: ", kTraining},
+      {R"("heads": 2)", R"("heads": 7)", "config.json: training: ", kTraining},
+      {R"("layers": 1,)", R"("layers": 2147483648,)", "config.json: training: ", kTraining},
+      {R"("input_length": 16)", R"("input_length": 1099511627776)", "config.json: training: ", kTraining},
+      {R"("optimizer": "adafactor")", R"("optimizer": "sgd")", "config.json: training: ", kTraining},
   };
-  for (const Case& forged : cases) {
+  for (const Forgery& forged : cases) {
     const auto begin = std::chrono::steady_clock::now();
-    const CommandResult result =
-        ExpectExit(RunCommand({"eval", "--checkpoint", Forged(forged.from, forged.to)}), 3, {forged.key});
-    EXPECT_LT(result.errors.size(), 1000u);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << forged.to;
+    const CommandResult result = ExpectExit(RunCommand({"eval", "--checkpoint", Forged(forged)}), 3, {forged.says});
+    EXPECT_LT(result.errors.size(), 1000u) << forged.to.substr(0, 40) << ": " << result.errors.substr(0, 300);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << forged.to.substr(0, 40);
   }
 }
 
@@ -136,28 +156,11 @@ TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileH
   }
 }
 
-TEST_F(ForgedCheckpointTest, ATrainingConfigurationThatCannotBeIsTheFilesFault) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"("shards": 1)", R"("shards": 30)"},
-      {R"("heads": 2)", R"("heads": 7)"},
-      {R"("layers": 1,)", R"("layers": 2147483648,)"},
-      {R"("input_length": 16)", R"("input_length": 1099511627776)"},
-      {R"("optimizer": "adafactor")", R"("optimizer": "sgd")"},
-  };
-  for (const auto& [from, to] : cases) {
-    ExpectExit(RunCommand({"eval", "--checkpoint", Forged(from, to, "\"training\": {")}), 3,
-               {"config.json: training: "});
-  }
-}
-
 // A new run takes over what an origin says of its model: sizes that its tensors have not are refused before anything of
 // these sizes is made.
 TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(honest_ + "/model.safetensors"));
-  struct Case {
-    std::string from, to, says;
-  };
-  const std::vector<Case> cases = {
+  const std::vector<Forgery> cases = {
       {R"("d_model": 16)", R"("d_model": 131072)", "the configuration asks for float32"},
       {R"("d_ff": 24)", R"("d_ff": 16777216)", "the configuration asks for float32[16, 16777216]"},
       {R"("layers": 1,)", R"("layers": 1000,)", "which the configuration asks for"},
@@ -167,9 +170,9 @@ TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
       {R"("input_length": 16)", R"("input_length": 16777216)", "this machine has"},
       {R"("init_from": "")", R"("init_from": "elsewhere")", "origin"},
   };
-  for (const Case& forged : cases) {
+  for (const Forgery& forged : cases) {
     TrainingConfig config;
-    config.optimization.init_from = Forged(forged.from, forged.to, "\"training\": {");
+    config.optimization.init_from = Forged({forged.from, forged.to, "", kTraining});
     const int64_t live = GetMemoryStats().live_bytes;
     ResetPeakMemory();
     try {
@@ -197,7 +200,7 @@ TEST_F(ForgedCheckpointTest, AnOriginsModelIsReadToo) {
       {R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 0)"},
   };
   for (const auto& [from, to] : cases) {
-    const std::string forged = Forged(from, to);
+    const std::string forged = Forged({from, to});
     for (const std::vector<std::string>& command :
          {std::vector<std::string>{"eval", "--checkpoint", forged},
           {"train", "--init-from", forged, "--out", dir_ / "warm", "--steps", "1", "--threads", "1"},
@@ -210,33 +213,14 @@ TEST_F(ForgedCheckpointTest, AnOriginsModelIsReadToo) {
 
 // A line for the one member that differs, not both models whole.
 TEST_F(ForgedCheckpointTest, WhatIsResumedOfAnotherModelIsNamedByItsMember) {
-  const std::string forged = Forged(R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e-05)");
+  const std::string forged = Forged({R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e-05)"});
   ExpectExit(RunCommand({"train", "--resume", forged, "--out", dir_ / "fork", "--threads", "1"}), 3,
              {"is of another configuration:\n  model.norm_epsilon: 1e-06 here, 1e-05 there\ntrain in"});
   std::string many = R"("d_ff": 24)";
   for (int i = 0; i < 10'000; ++i) many += ", \"other_" + std::to_string(i) + "\": 1";
   const CommandResult other = ExpectExit(
-      RunCommand({"train", "--resume", Forged(R"("d_ff": 24)", many), "--out", dir_ / "fork", "--threads", "1"}), 3);
+      RunCommand({"train", "--resume", Forged({R"("d_ff": 24)", many}), "--out", dir_ / "fork", "--threads", "1"}), 3);
   EXPECT_LT(other.errors.size(), 3000u);
-}
-
-TEST_F(ForgedCheckpointTest, TextOfAnyLengthIsShownInPart) {
-  const std::string text(1'000'000, 'x');
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"("classifier": "tied")", R"("classifier": ")" + text + "\""},
-      {R"("form": "projected")", R"("form": ")" + text + "\""},
-      {R"("P_l")", "\"" + text + "\""},
-      {R"("model": "t5")", R"("model": ")" + text + "\""},
-      {R"("d_ff": 24)", "\"" + text + "\": 24"},
-      {R"("d_ff": 24)", "\"d_ff\": 24, \"" + text + "\": 24, \"" + text + "\": 1"},
-      {R"("d_ff": 24)", "\"d_ff\": " + text},
-      {R"("d_ff": 24)", "\"d_ff\": " + std::string(1'000'000, '1')},
-      {R"("scale": 1.0)", "\"scale\": \"" + text + "\""},
-  };
-  for (const auto& [from, to] : cases) {
-    const CommandResult result = ExpectExit(RunCommand({"eval", "--checkpoint", Forged(from, to)}), 3);
-    EXPECT_LT(result.errors.size(), 1000u) << to.substr(0, 40) << ": " << result.errors.substr(0, 300);
-  }
 }
 
 }  // namespace forged_checkpoint_test

@@ -19,7 +19,14 @@
 namespace crosstalk {
 namespace import_export_test {
 
-using ImportExportTest = PublishedFolderTest;
+class ImportExportTest : public PublishedFolderTest {
+ protected:
+  // The folder and nothing that was there before.
+  void Publish(const Folder& folder) {
+    std::filesystem::remove_all(In());
+    Store(folder, In());
+  }
+};
 
 TEST_F(ImportExportTest, TensorsComeBackByteForByte) {
   for (const char* model : kParityModels) {
@@ -45,8 +52,7 @@ TEST_F(ImportExportTest, TiedCopiesAndBuffersComeBack) {
   }
   t5.tensors["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] =
       Tensor::Full({32, 4}, 0.125, DType::kFloat32);
-  std::filesystem::remove_all(In());
-  Store(t5, In());
+  Publish(t5);
   ExpectRoundTrip();
 }
 
@@ -68,8 +74,7 @@ TEST_F(ImportExportTest, OtherNamesComeBack) {
       Folder folder = Load(one.model);
       folder.tensors[other] = folder.tensors.at(one.usual);
       folder.tensors.erase(one.usual);
-      std::filesystem::remove_all(In());
-      Store(folder, In());
+      Publish(folder);
       ExpectRoundTrip();
     }
   }
@@ -83,8 +88,7 @@ TEST_F(ImportExportTest, OtherNamesComeBack) {
       bert.tensors.erase(name);
     }
   }
-  std::filesystem::remove_all(In());
-  Store(bert, In());
+  Publish(bert);
   ExpectRoundTrip();
 
   Folder bare = Load("bert_pretraining");
@@ -93,8 +97,7 @@ TEST_F(ImportExportTest, OtherNamesComeBack) {
     if (name.rfind("bert.", 0) == 0) bare.tensors[name.substr(5)] = tensor;
   }
   bare.config.Set("architectures", Json::MakeArray({"BertModel"}));
-  std::filesystem::remove_all(In());
-  Store(bare, In());
+  Publish(bare);
   ExpectRoundTrip();
 }
 
@@ -104,8 +107,7 @@ TEST_F(ImportExportTest, SixteenBitsComeBack) {
     for (const auto& [name, tensor] : albert.tensors) {
       if (name != "predictions.bias") albert.halves.emplace(name, format);
     }
-    std::filesystem::remove_all(In());
-    Store(albert, In());
+    Publish(albert);
     ExpectRoundTrip();
     Succeeded(Export({"--dtype", "float32"}));
     const TensorFile here = ReadSafetensors(In() + "/model.safetensors");
@@ -145,24 +147,20 @@ TEST_F(ImportExportTest, ShardsAreReadWithTheirIndex) {
   }
 
   const std::string name = bert.tensors.begin()->first;
-  for (const char* place : {"../model.safetensors", "/etc/passwd", "sub/model.safetensors", ".safetensors", "x.bin"}) {
-    Json escaping = map;
-    escaping.Set(name, place);
-    store(escaping);
-    ExpectRefused({"model.safetensors.index.json", name});
+  const struct {
+    std::string name, place, word;
+  } forgeries[] = {{name, "../model.safetensors", "model.safetensors.index.json"},
+                   {name, "/etc/passwd", "model.safetensors.index.json"},
+                   {name, "sub/model.safetensors", "model.safetensors.index.json"},
+                   {name, ".safetensors", "model.safetensors.index.json"},
+                   {name, "x.bin", "model.safetensors.index.json"},
+                   {name, "model-00002-of-00002.safetensors", "model-00002-of-00002.safetensors"},
+                   {"another", "model-00002-of-00002.safetensors", "another"},
+                   {"another", "model-00003-of-00003.safetensors", "model-00003-of-00003.safetensors"}};
+  for (const auto& forged : forgeries) {
+    store(Json(map).Set(forged.name, forged.place));
+    ExpectRefused({forged.word, forged.place.ends_with("3.safetensors") ? forged.word : forged.name});
   }
-  Json elsewhere = map;
-  elsewhere.Set(name, "model-00002-of-00002.safetensors");
-  store(elsewhere);
-  ExpectRefused({name, "model-00002-of-00002.safetensors"});
-  Json more = map;
-  more.Set("another", "model-00002-of-00002.safetensors");
-  store(more);
-  ExpectRefused({"another"});
-  Json missing = map;
-  missing.Set("another", "model-00003-of-00003.safetensors");
-  store(missing);
-  ExpectRefused({"model-00003-of-00003.safetensors"});
   store(map);
   std::filesystem::resize_file(In() + "/model-00002-of-00002.safetensors", 1000);
   ExpectRefused({"model-00002-of-00002.safetensors"});
@@ -198,8 +196,7 @@ TEST_F(ImportExportTest, HeadsOfTasksComeBack) {
     if (head.rows == 3) {
       folder.config.Set("id2label", Json::MakeObject({{"0", "a"}, {"1", "b"}, {"2", "c"}}));
     }
-    std::filesystem::remove_all(In());
-    Store(folder, In());
+    Publish(folder);
     ExpectRoundTrip();
     WriteSafetensors(dir_ / "in.safetensors",
                      std::vector<NamedTensor>{{"input_ids", Tensor::Full({2, 9}, 70, DType::kInt32)}});
@@ -207,8 +204,7 @@ TEST_F(ImportExportTest, HeadsOfTasksComeBack) {
     EXPECT_NE(ReadSafetensors(dir_ / "out").Find(head.output), nullptr);
     if (head.rows != 3) continue;
     folder.config.Set("id2label", Json::MakeObject({{"0", "a"}, {"1", "b"}}));
-    std::filesystem::remove_all(In());
-    Store(folder, In());
+    Publish(folder);
     ExpectRefused({"id2label"});
   }
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -93,50 +92,38 @@ TEST_F(ImportRefusedTest, WhatTheConfigurationSaysMustFitTheTensors) {
 }
 
 TEST_F(ImportRefusedTest, TensorsThatDoNotFitAreRefusedByName) {
-  const auto refused = [&](const char* model, const std::function<void(Folder&)>& change, const char* word) {
-    Folder folder = Load(model);
-    change(folder);
+  const auto of = [](const Shape& shape, DType dtype = DType::kFloat32) { return Tensor::Full(shape, 0.5, dtype); };
+  const std::string bias = "bert.pooler.dense.bias", norm = "bert.embeddings.LayerNorm.";
+  Tensor not_finite = of({48});
+  not_finite.Slice(0, 3, 4).Fill(NAN);
+  struct Change {
+    const char* model;
+    std::string name;
+    Tensor tensor;  // none: it is missing
+    std::string word;
+  };
+  const Change changes[] = {
+      {"t5_relu_tied", "lm_head.weight", of({255, 48}), "lm_head.weight"},
+      {"t5_relu_tied", "decoder.final_layer_norm.weight", of({47}), "decoder.final_layer_norm.weight"},
+      {"t5_relu_tied", "encoder.block.1.layer.0.SelfAttention.o.weight", of({48, 47}), "SelfAttention.o.weight"},
+      {"t5_relu_tied", "encoder.block.7.layer.0.layer_norm.weight", of({48}), "encoder.block.7"},
+      {"t5_relu_tied", "something.else", of({3}), "something.else"},
+      {"t5_relu_tied", "shared.weight", {}, "shared.weight"},
+      {"t5_relu_tied", "encoder.final_layer_norm.weight", {}, "encoder.final_layer_norm.weight"},
+      {"bert_pretraining", "bert.embeddings.position_ids", Tensor::Full({1, 40}, 1, DType::kInt64), "position_ids"},
+      {"bert_pretraining", bias, of({48}, DType::kFloat64), bias},
+      {"bert_pretraining", bias, Tensor::Full({48}, 1, DType::kInt64), bias},
+      {"bert_pretraining", norm + "gamma", Load("bert_pretraining").tensors.at(norm + "weight"), norm + "gamma"},
+      {"bert_pretraining", bias, not_finite, "nan"}};
+  for (const Change& change : changes) {
+    SCOPED_TRACE(change.name);
+    Folder folder = Load(change.model);
+    folder.tensors.erase(change.name);
+    if (change.tensor.defined()) folder.tensors.emplace(change.name, change.tensor);
     std::filesystem::remove_all(In());
     Store(folder, In());
-    SCOPED_TRACE(word);
-    ExpectRefused({word});
-  };
-  const auto wrong = [](const char* name, const Shape& shape) {
-    return [=](Folder& folder) { folder.tensors[name] = Tensor::Full(shape, 0.5, DType::kFloat32); };
-  };
-  refused("t5_relu_tied", wrong("lm_head.weight", {255, 48}), "lm_head.weight");
-  refused("t5_relu_tied", wrong("decoder.final_layer_norm.weight", {47}), "decoder.final_layer_norm.weight");
-  refused("t5_relu_tied", wrong("encoder.block.1.layer.0.SelfAttention.o.weight", {48, 47}), "SelfAttention.o.weight");
-  refused("t5_relu_tied", wrong("encoder.block.7.layer.0.layer_norm.weight", {48}), "encoder.block.7");
-  refused("t5_relu_tied", wrong("something.else", {3}), "something.else");
-  refused(
-      "t5_relu_tied", [](Folder& folder) { folder.tensors.erase("shared.weight"); }, "shared.weight");
-  refused(
-      "t5_relu_tied", [](Folder& folder) { folder.tensors.erase("encoder.final_layer_norm.weight"); },
-      "encoder.final_layer_norm.weight");
-  refused(
-      "bert_pretraining",
-      [](Folder& folder) {
-        folder.tensors["bert.embeddings.position_ids"] = Tensor::Full({1, 40}, 1, DType::kInt64);
-      },
-      "bert.embeddings.position_ids");
-  refused(
-      "bert_pretraining",
-      [](Folder& folder) { folder.tensors["bert.pooler.dense.bias"] = Tensor::Full({48}, 1, DType::kFloat64); },
-      "bert.pooler.dense.bias");
-  refused(
-      "bert_pretraining",
-      [](Folder& folder) {
-        folder.tensors["bert.embeddings.LayerNorm.gamma"] = folder.tensors.at("bert.embeddings.LayerNorm.weight");
-      },
-      "bert.embeddings.LayerNorm.gamma");
-  refused(
-      "bert_pretraining",
-      [](Folder& folder) { folder.tensors["bert.pooler.dense.bias"] = Tensor::Full({48}, 1, DType::kInt64); },
-      "bert.pooler.dense.bias");
-  refused(
-      "bert_pretraining", [](Folder& folder) { folder.tensors["bert.pooler.dense.bias"].Slice(0, 3, 4).Fill(NAN); },
-      "nan");
+    ExpectRefused({change.word});
+  }
 }
 
 }  // namespace import_refused_test

@@ -1,18 +1,13 @@
-// `crosstalk trace` as a user runs it, and the sums that it makes of events.
+// The sums that `crosstalk trace` makes of events. tests/sessions/bench.session has the command.
 #include "tools/lab/bench/trace.h"
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/training/ranks/reducer.h"
-#include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/json.h"
-#include "tests/support/command_checks.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_run.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace trace_test {
@@ -85,44 +80,6 @@ TEST(StepTraceTest, ThePageHasABarForEachOperation) {
   EXPECT_TRUE(Contains(page, "A step of a &lt;model&gt;"));
   EXPECT_TRUE(Contains(page, "<title>relu [3, 5] forward: 10.00 ms</title>"));
   EXPECT_TRUE(Contains(page, "<title>matmul [7, 5] backward: 30.00 ms, 2.00 MFLOP, 13.3 % of the peak, 200 bytes<"));
-}
-
-TEST(TraceCommandTest, TracesAStepOfTraining) {
-  const TempDir folder;
-  const std::string page = folder.path() + "/trace.html";
-  const CommandResult result =
-      Succeeded(RunCommand({"trace", "--d-model", "32", "--layers", "1", "--heads", "4", "--batch", "2",
-                            "--repetitions", "3", "--tokenizer", "bytes", "--threads", "2", "--json", "--out", page}));
-  const Json trace = ParseJson(result.output, "the trace");
-  EXPECT_NEAR(trace.At("busy").AsDouble() + trace.At("waiting").AsDouble() + trace.At("alone").AsDouble(), 1, 1e-9);
-  EXPECT_GT(trace.At("multiplications").AsInt(), 0);
-  double end = 0;
-  std::set<std::string> names;
-  for (const Json& op : trace.At("ops").AsArray()) {
-    EXPECT_EQ(op.At("begin").AsDouble(), end);
-    end = op.At("end").AsDouble();
-    names.insert(op.At("kind").AsString() + " " + op.At("name").AsString());
-  }
-  EXPECT_EQ(end, trace.At("seconds").AsDouble());
-  for (const char* name : {"step batch", "forward fused_attention", "backward fused_attention", "backward rms_norm",
-                           "step optimizer", "tape walk"}) {
-    EXPECT_TRUE(names.contains(name)) << name;
-  }
-  EXPECT_TRUE(Contains(ReadFile(page), "fused_attention"));
-}
-
-TEST(TraceCommandTest, SaysThatItTracesPartsOneAfterAnother) {
-  const auto trace = [](const char* shards) {
-    return Succeeded(RunCommand({"trace", "--d-model", "32", "--layers", "1", "--heads", "4", "--batch", "2",
-                                 "--repetitions", "1", "--tokenizer", "bytes", "--threads", "2", "--shards", shards}));
-  };
-  EXPECT_TRUE(Contains(trace("2").errors, "2 parts are traced one after another"));
-  EXPECT_FALSE(Contains(trace("1").errors, "one after another"));
-}
-
-TEST(TraceCommandTest, RefusesWhatItCannotDo) {
-  ExpectExit(RunCommand({"trace", "--repetitions", "0"}), 2, {"--repetitions"});
-  ExpectExit(RunCommand({"trace", "--init-from", "runs/x"}), 2, {"--init-from"});
 }
 
 }  // namespace trace_test
