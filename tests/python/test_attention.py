@@ -3,6 +3,7 @@
 import unittest
 
 import crosstalk
+import differences
 import numpy
 
 
@@ -52,15 +53,7 @@ class AttentionTest(unittest.TestCase):
         forward = layer.forward(X, M)
         gradients = forward.backward("Y", dY)
         self.assertEqual(set(gradients), {"X", "M"} | set(layer.parameters))
-        for name, array in {"X": X, "M": M, **layer.parameters}.items():
-            direction, step = some(*array.shape, seed=4), 1e-6
-            array += step * direction
-            above = (layer(X, M) * dY).sum()
-            array -= 2 * step * direction
-            below = (layer(X, M) * dY).sum()
-            array += step * direction
-            # The difference has an error of step² and one of 1e-16·|Y|/step.
-            self.assertAlmostEqual((gradients[name] * direction).sum(), (above - below) / (2 * step), delta=1e-6, msg=name)
+        differences.check(self, gradients, {"X": X, "M": M, **layer.parameters}, lambda: (layer(X, M) * dY).sum(), 1e-6)
         with self.assertRaisesRegex(crosstalk.UsageError, "has given its gradients"):
             forward.backward("Y", dY)
 
@@ -97,7 +90,3 @@ class AttentionTest(unittest.TestCase):
         self.assertEqual(raised.exception.field, "implementation")
         with self.assertRaisesRegex(crosstalk.UsageError, "NUL"):
             layer.forward(some(2, 5, 8), some(2, 4, 6)).backward("Y\0")
-
-
-if __name__ == "__main__":
-    unittest.main()

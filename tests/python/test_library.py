@@ -96,7 +96,3 @@ class LibraryTest(unittest.TestCase):
             os.remove(other)
             self.assertIn(f"ImportError: crosstalk: {needy} cannot be used: ", imported(CROSSTALK_LIBRARY=needy))
             self.assertIn(says[needy], imported(CROSSTALK_LIBRARY=needy))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -71,7 +71,3 @@ class TorchTest(unittest.TestCase):
             talking_heads_torch.main()
         errors = [float(error) for error in re.findall(r"error ([0-9.]+)", output.getvalue())]
         self.assertLess(errors[-1], 0.2 * errors[0], output.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

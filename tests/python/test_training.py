@@ -1,13 +1,14 @@
 """A run driven from Python is the command's run; and its model."""
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
 import tempfile
-import threading
 import unittest
 
 import crosstalk
+import differences
 import numpy
 
 TINY = {"model": "lm", "tokenizer": "bytes", "d_model": 16, "heads": 2, "d_ff": 24, "layers": 1, "input_length": 16,
@@ -34,21 +35,17 @@ class TrainingTest(unittest.TestCase):
         self.assertFalse(training.step())
 
     def test_it_stops_saves_and_goes_on(self):
-        whole = crosstalk.Training(self.folder / "whole", **TINY)
-        for _ in whole:
-            pass
+        list(crosstalk.Training(self.folder / "whole", **TINY))
         asked = []
         training = crosstalk.Training(self.folder / "cut", stop=lambda: asked.append(1) or len(asked) > 30, **TINY)
         asked.clear()
         asked.extend([0] * 28)
         with self.assertRaises(crosstalk.Stopped):
-            for _ in training:
-                pass
+            list(training)
         training.close()
         training = crosstalk.Training(self.folder / "cut", resume="auto")
         self.assertGreater(training.description["step"], 0)
-        for _ in training:
-            pass
+        list(training)
         self.assertEqual((self.folder / "cut/model.safetensors").read_bytes(),
                          (self.folder / "whole/model.safetensors").read_bytes())
 
@@ -58,8 +55,7 @@ class TrainingTest(unittest.TestCase):
 
         training = crosstalk.Training(self.folder / "run", on_evaluation=refuse, **TINY)
         with self.assertRaisesRegex(KeyError, "mine"):
-            for _ in training:
-                pass
+            list(training)
         self.assertEqual(training.description["step"], 3)
         training.save()
         self.assertTrue(list((self.folder / "run/checkpoints").iterdir()))
@@ -103,10 +99,8 @@ class ModelTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        training = crosstalk.Training(cls.folder.name + "/run", **TINY)
-        for _ in training:
-            pass
-        training.close()
+        with crosstalk.Training(cls.folder.name + "/run", **TINY) as training:
+            list(training)
         cls.model = crosstalk.Model(cls.folder.name + "/run")
 
     @classmethod
@@ -129,14 +123,7 @@ class ModelTest(unittest.TestCase):
         gradients = model.forward(input_ids=ids, labels=ids).backward("loss")
         parameters = model.parameters
         self.assertEqual(set(gradients), set(parameters))
-        for name, array in parameters.items():
-            direction, step = numpy.random.default_rng(1).standard_normal(array.shape), 1e-5
-            array += step * direction
-            above = float(model(input_ids=ids, labels=ids)["loss"])
-            array -= 2 * step * direction
-            below = float(model(input_ids=ids, labels=ids)["loss"])
-            array += step * direction
-            self.assertAlmostEqual((gradients[name] * direction).sum(), (above - below) / (2 * step), delta=1e-5, msg=name)
+        differences.check(self, gradients, parameters, lambda: float(model(input_ids=ids, labels=ids)["loss"]), 1e-5)
 
     def test_generate_streams_and_stops(self):
         pieces = []
@@ -165,24 +152,10 @@ class ModelTest(unittest.TestCase):
     def test_threads_may_use_it_at_once(self):
         ids = self.model.encode("a small fox")[None]
         expected = self.model(input_ids=ids)["logits"]
-        wrong = []
-
-        def ask():
-            for _ in range(10):
-                if (self.model(input_ids=ids)["logits"] != expected).any():
-                    wrong.append(1)
-
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertFalse(wrong)
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            for logits in threads.map(lambda _: self.model(input_ids=ids)["logits"], range(40)):
+                numpy.testing.assert_array_equal(logits, expected)
 
     def test_what_holds_no_model_is_an_error_of_data(self):
         with self.assertRaises(crosstalk.DataError):
             crosstalk.Model(self.folder.name)
-
-
-if __name__ == "__main__":
-    unittest.main()
