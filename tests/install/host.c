@@ -12,16 +12,12 @@
 #include <unistd.h>
 
 // The functions that this host calls.
+#define FUNCTIONS(F) \
+  F(last_error) F(free) F(tensor_wrap) F(tensor_array) F(tensors_create) F(tensors_add) F(tensors_find) \
+  F(attention_create) F(attention_forward)
+#define DECLARE(name) __typeof__(ct_##name)* name;
 static struct {
-  __typeof__(ct_last_error)* last_error;
-  __typeof__(ct_free)* free;
-  __typeof__(ct_tensor_wrap)* tensor_wrap;
-  __typeof__(ct_tensor_array)* tensor_array;
-  __typeof__(ct_tensors_create)* tensors_create;
-  __typeof__(ct_tensors_add)* tensors_add;
-  __typeof__(ct_tensors_find)* tensors_find;
-  __typeof__(ct_attention_create)* attention_create;
-  __typeof__(ct_attention_forward)* attention_forward;
+  FUNCTIONS(DECLARE)
 } api;
 
 static void require(int holds, const char* what) {
@@ -78,16 +74,8 @@ int main(int argc, char** argv) {
   require(library != NULL, "dlopen");
 #define FIND(name) \
   *(void**)&api.name = dlsym(library, "ct_" #name); \
-  require(api.name != NULL, "ct_" #name)
-  FIND(last_error);
-  FIND(free);
-  FIND(tensor_wrap);
-  FIND(tensor_array);
-  FIND(tensors_create);
-  FIND(tensors_add);
-  FIND(tensors_find);
-  FIND(attention_create);
-  FIND(attention_forward);
+  require(api.name != NULL, "ct_" #name);
+  FUNCTIONS(FIND)
 
   const float expected = compute();
   int threads = 0, wrong = 0;

@@ -1,4 +1,5 @@
-// Runs on several ranks over real MPI: `make test-mpi`. Without CROSSTALK_MPI they skip, for make test needs no MPI.
+// Bits of runs on several ranks over real MPI: `make test-mpi`, with tests/sessions/mpi.session. Without CROSSTALK_MPI
+// they skip, for make test needs no MPI.
 // CROSSTALK_MPI_KILLS=50 kills or stops each of three ranks fifty times.
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -8,17 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/checksum.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/bits/published.h"
@@ -113,131 +110,6 @@ TEST_F(MpiTest, PublishedBitsDoNotDependOnTheNumberOfRanks) {
     EXPECT_EQ(ModelOf(folder), row.sum);
   }
   EXPECT_GE(turn, 16);
-}
-
-TEST_F(MpiTest, ASignalSavesAndAnotherNumberGoesOn) {
-  ExpectExit(RunCommand(Sharded(dir_ / "whole", {"--steps", "400"})), 0);
-  RunningCommand run(OnRanks(3, Sharded(dir_ / "run", {"--steps", "400"})), WithMpirun());
-  while (!std::ifstream(dir_ / "run/metrics.jsonl").good() && run.Running()) usleep(20'000);
-  usleep(100'000);
-  run.Signal(SIGTERM);
-  run.Wait();  // mpirun's exit code
-  EXPECT_TRUE(AllHaveEnded(dir_ / "run"));
-  EXPECT_FALSE(std::ifstream(dir_ / "run/model.safetensors").good());
-  ExpectExit(RunOnRanks(2, {"train", "--out", dir_ / "run", "--resume", "auto", "--threads", "1"}), 0);
-  EXPECT_EQ(ModelOf(dir_ / "run"), ModelOf(dir_ / "whole"));
-}
-
-TEST_F(MpiTest, AnEvaluationOnRanksIsThatOfOneProcess) {
-  ExpectExit(RunCommand(Sharded(dir_ / "run")), 0);
-  const Words eval = {"eval", "--run", dir_ / "run", "--eval-batches", "7", "--json", "--threads", "1"};
-  const CommandResult alone = RunCommand(eval), together = RunOnRanks(3, eval);
-  ExpectExit(alone, 0);
-  ExpectExit(together, 0);
-  EXPECT_EQ(together.output, alone.output);
-}
-
-TEST_F(MpiTest, AFinetuningOnRanksIsThatOfOneProcess) {
-  ExpectExit(RunCommand(TinyTrain({"--out", dir_ / "origin"})), 0);
-  const Words finetune = {
-      "finetune", "--from", dir_ / "origin", "--task", "stories",   "--task-data", "examples",     "--steps", "6",
-      "--shards", "4",      "--batch",       "8",      "--threads", "1",           "--eval-every", "3",       "--out"};
-  ExpectExit(RunCommand(Joined(finetune, {dir_ / "alone"})), 0);
-  ExpectExit(RunOnRanks(3, Joined(finetune, {dir_ / "ranks"})), 0);
-  EXPECT_EQ(ModelOf(dir_ / "ranks"), ModelOf(dir_ / "alone"));
-  EXPECT_EQ(ReadBytes(dir_ / "ranks/scores.json"), ReadBytes(dir_ / "alone/scores.json"));
-}
-
-TEST_F(MpiTest, ATracedStepHasItsMessages) {
-  Words words = Sharded("");
-  words.front() = "trace";
-  words.resize(words.size() - 2);  // without --out
-  const CommandResult result = RunOnRanks(2, Joined(words, {"--repetitions", "3", "--json"}));
-  ExpectExit(result, 0);
-  const Json trace = ParseJson(result.output, "the trace");
-  EXPECT_GT(trace.At("messages").AsArray().size(), 0u);
-  EXPECT_GT(trace.At("message_seconds").AsDouble(), 0);
-  EXPECT_GE(trace.At("message_seconds").AsDouble(), trace.At("hidden_seconds").AsDouble());
-}
-
-TEST_F(MpiTest, WrongUseIsRefused) {
-  ExpectExit(RunOnRanks(3, Sharded(dir_ / "run", {"--shards", "2"})), 2, {"--shards", "3 ranks", "2 parts"});
-  ExpectExit(RunOnRanks(2, TinyTrain({"--out", dir_ / "run"})), 2, {"--shards", "2 ranks", "one part"});
-  EXPECT_FALSE(std::ifstream(dir_ / "run/run.json").good());
-  const Words one = OnRanks(1, Sharded(dir_ / "run", {"--seed", "1"}));
-  const Words other =
-      Joined({":", "--bind-to", "none", "-np", "1", CrosstalkBinary()}, Sharded(dir_ / "run", {"--seed", "2"}));
-  ExpectExit(RunCommand(Joined(one, other), WithMpirun()), 2, {"rank 1 (", "other options", "--seed 2"});
-  ExpectExit(RunOnRanks(2, Sharded("/proc/run")), 1, {"/proc"});
-  RunningCommand first(OnRanks(2, Sharded(dir_ / "twice", {"--steps", "100000"})), WithMpirun());
-  while (!std::ifstream(dir_ / "twice/metrics.jsonl").good() && first.Running()) usleep(20'000);
-  ExpectExit(RunOnRanks(2, Joined(Sharded(dir_ / "twice", {"--steps", "100000"}), {"--resume", "auto"})), 2,
-             {"another process is training there"});
-  first.Signal(SIGTERM);
-  first.Wait();
-}
-
-// Ranks whose text differs, as copies on two hosts may: each has a folder of that name of its own.
-TEST_F(MpiTest, RanksWithDifferentTextAreRefused) {
-  for (const char* host : {"a", "b"}) {
-    std::filesystem::create_directory(dir_ / host);
-    WriteBytes(dir_ / StrCat(host, "/text.txt"), std::string(5000, host[0]) + " end.\n");
-  }
-  const std::string text = dir_ / "text.txt";
-  std::filesystem::create_symlink(dir_ / "a/text.txt", text);
-  // The second rank sees another file under the same path.
-  const std::string script = dir_ / "rank.sh";
-  WriteBytes(script,
-             StrCat("#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then exec unshare -m sh -c 'mount --bind ",
-                    dir_ / "b/text.txt", " ", dir_ / "a/text.txt", " && exec \"$@\"' sh \"$@\"; fi\nexec \"$@\"\n"));
-  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  if (RunCommand({"unshare", "-m", "true"}, {.program = "/usr/bin/env"}).exit_code != 0)
-    GTEST_SKIP() << "no mounts of one's own here";
-  Words words = {"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", script, CrosstalkBinary()};
-  const CommandResult result =
-      RunCommand(Joined(words, Sharded(dir_ / "run", {"--data", text, "--input-length", "16"})), WithMpirun());
-  ExpectExit(result, 2, {"rank 1 (", "fingerprint of the data"});
-  EXPECT_FALSE(std::ifstream(dir_ / "run/run.json").good());
-}
-
-// As under a limit on processes or memory: the first threads of rank 1 start, and no other; not even one that would see
-// to it that the rank ends.
-TEST_F(MpiTest, ARankThatCannotStartAThreadEndsAllWithALine) {
-  WriteBytes(dir_ / "limit.c", R"(#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-static atomic_int started;
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
-  int (*create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) = dlsym(RTLD_NEXT, "pthread_create");
-  const char* most = getenv("CROSSTALK_TEST_THREADS");
-  if (most != NULL && atomic_fetch_add(&started, 1) >= atoi(most)) return EAGAIN;
-  return create(thread, attributes, start, argument);
-}
-)");
-  const std::string library = dir_ / "limit.so", script = dir_ / "rank.sh";
-  ExpectExit(RunCommand({"gcc", "-shared", "-fPIC", dir_ / "limit.c", "-o", library}, WithMpirun()), 0);
-  WriteBytes(script, StrCat("#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then export LD_PRELOAD=", library,
-                            " CROSSTALK_TEST_THREADS=$MOST; fi\nexec \"$@\"\n"));
-  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  int named = 0;
-  // MPI starts a number of its own, and where it cannot it ends, or never gets on.
-  for (int most = 0; most <= 8; ++most) {
-    CommandOptions options = WithMpirun();
-    options.environment.push_back(StrCat("MOST=", most));
-    const Words words = {"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", script, CrosstalkBinary()};
-    const std::string folder = dir_ / StrCat("run-", most);
-    const CommandResult result =
-        RunCommand(Joined(words, Sharded(folder, {"--threads", "3", "--rank-timeout", "3"})), options);
-    EXPECT_FALSE(Contains(result.errors, "terminate called")) << most << "\n" << result.errors;
-    const bool by_us = Contains(result.errors, "cannot start a thread") || Contains(result.errors, "the system gave ");
-    EXPECT_EQ(by_us, result.exit_code == 5) << most << ": " << result.exit_code << "\n" << result.errors;
-    named += by_us ? 1 : 0;
-    EXPECT_TRUE(AllHaveEnded(folder)) << most;
-  }
-  EXPECT_GE(named, 3);
 }
 
 TEST_F(MpiTest, ARankThatIsKilledOrStoppedEndsAllAndTheRunGoesOnToTheSameBits) {

@@ -1,5 +1,5 @@
-// transport_check MODE: a rank of a test of MpiTransport; tests/mpi/run.sh starts several with mpirun. Prints what does
-// not hold, and returns 1 then. Modes:
+// transport_check MODE: a rank of a test of MpiTransport; tests/sessions/mpi.session starts several with mpirun. Prints
+// what does not hold, and returns 1 then. Modes:
 //   messages        what Transport promises, between all ranks; prints how long messages take
 //   idle            the share of a core that the plug-in takes of a rank that computes or sleeps
 //   stop, kill      the last rank stops or kills itself while the others wait for it; stop-first: rank 0

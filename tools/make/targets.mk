@@ -76,6 +76,7 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 test_needs = $(if $(filter bits/% tools/% sessions/% faults/%,$(1)),$(COMMAND)) \
     $(if $(filter sessions/examples,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
     $(if $(filter bits/% $(addprefix sessions/,install cmake python),$(1)),$(LIBRARIES)) \
+    $(if $(filter $(addprefix sessions/,install cmake python),$(1)),$(BUILD)/share/made) \
     $(if $(filter faults/%,$(1)),$(FAULTS)) \
     $(if $(filter course/% sessions/course,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)

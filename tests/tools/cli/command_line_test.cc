@@ -60,27 +60,24 @@ TEST(CommandLineTest, NamesDoNotControlATerminal) {
 
 TEST(CommandLineTest, ThatMemoryIsOutIsSaidWithoutMemory) {
   const char* const arguments[] = {"crosstalk", "fail"};
-  const auto exit_code = [&](const std::function<int()>& run) {
+  static int64_t* left = &testing::allocations_left;
+  // From where they set it to 0 on, until the message is out, there is no memory.
+  for (const std::function<int()>& run : {std::function<int()>([]() -> int {
+                                            *left = 0;
+                                            throw std::bad_alloc();
+                                          }),
+                                          std::function<int()>([]() -> int {
+                                            const Error error(ErrorKind::kData, "of an error that found memory");
+                                            *left = 0;
+                                            throw error;
+                                          })}) {
     const Command command{"fail", "", "", [run](OptionTable&) { return run; }};
     ::testing::internal::CaptureStderr();
-    return RunCommandLine([&] { return std::vector<Command>{command}; }, 2, arguments);
-  };
-  static int64_t* left = &testing::allocations_left;
-  EXPECT_EQ(exit_code([]() -> int {
-              *left = 0;  // from here on, until the message is out
-              throw std::bad_alloc();
-            }),
-            5);
-  *left = -1;
-  EXPECT_TRUE(Contains(::testing::internal::GetCapturedStderr(), "error: out of memory"));
-  EXPECT_EQ(exit_code([]() -> int {
-              const Error error(ErrorKind::kData, "the message of an error that found memory");
-              *left = 0;
-              throw error;
-            }),
-            5);
-  *left = -1;
-  EXPECT_TRUE(Contains(::testing::internal::GetCapturedStderr(), "error: out of memory"));
+    const int code = RunCommandLine([&] { return std::vector<Command>{command}; }, 2, arguments);
+    *left = -1;
+    EXPECT_EQ(code, 5);
+    EXPECT_TRUE(Contains(::testing::internal::GetCapturedStderr(), "error: out of memory"));
+  }
 }
 
 // In a program of a country that writes 1.234,5, as one that holds the commands would be.
@@ -142,11 +139,6 @@ TEST(CommandLineTest, ATablesColumnsSayWhatEachFormHas) {
   EXPECT_EQ(JsonOf(columns, rows).Dump(), R"([{"row": "a|b", "loss": 2.25, "steps": 4000, "all": [4000]}, )"
                                           R"({"row": "\"c\", d", "loss": null, "steps": 1, "all": [1]}])");
 }
-
-struct UsageCase {
-  std::vector<std::string> arguments;
-  std::string says;
-};
 
 // A path that a row does not call one would be relative to the working folder in a configuration file.
 TEST(CommandLineTest, EveryOptionThatNamesAPlaceSaysSo) {

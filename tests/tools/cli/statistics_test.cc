@@ -9,13 +9,11 @@
 namespace crosstalk {
 namespace statistics_test {
 
-struct Quantile {
+// The inverse of the regularised incomplete beta function, computed with 40 digits.
+const struct {
   int64_t degrees;
   double level, t;
-};
-
-// The inverse of the regularised incomplete beta function, computed with 40 digits.
-const std::vector<Quantile> kQuantiles = {
+} kQuantiles[] = {
     {1, 0.9, 6.313751514675043},       {1, 0.95, 12.7062047361747},      {1, 0.99, 63.65674116287158},
     {1, 0.99375, 101.8558910654379},   {2, 0.9, 2.919985580353726},      {2, 0.95, 4.302652729749464},
     {2, 0.99, 9.924843200918293},      {2, 0.99375, 12.58974056119184},  {3, 0.95, 3.18244630528371},
@@ -24,14 +22,11 @@ const std::vector<Quantile> kQuantiles = {
     {30, 0.95, 2.042272456301238},     {30, 0.99375, 2.940915184987556}, {101, 0.95, 1.983731002955606},
     {101, 0.99375, 2.792881423678751}, {1000, 0.95, 1.962339080826408},  {1000, 0.99375, 2.740174913614631}};
 
-TEST(StudentTest, QuantilesAreThoseOfTheTables) {
-  for (const Quantile& one : kQuantiles) {
+TEST(StudentTest, QuantilesAreThoseOfTheTablesAndProbabilityTheirInverse) {
+  for (const auto& one : kQuantiles) {
     EXPECT_NEAR(StudentCentralQuantile(one.level, one.degrees), one.t, 1e-10 * one.t)
         << one.degrees << " degrees, level " << one.level;
   }
-}
-
-TEST(StudentTest, ProbabilityIsTheInverseOfTheQuantile) {
   for (int64_t degrees = 1; degrees <= 40; ++degrees) {
     for (const double level : {0.0, 0.1, 0.5, 0.95, 0.999}) {
       EXPECT_NEAR(StudentCentralProbability(StudentCentralQuantile(level, degrees), degrees), level, 1e-14) << degrees;

@@ -49,11 +49,14 @@ class EveryModelTest : public ::testing::TestWithParam<Pairing> {
 };
 
 // In bfloat16 training rounds weights as it reads them, eval once.
-TEST_P(EveryModelTest, EvalRepeatsTheLastMeasure) {
+TEST_P(EveryModelTest, EvalRepeatsTheLastMeasureAndADryRunCountsWhatTrainingHas) {
   const TempDir dir;
+  const Json dry = ParseJson(Succeeded(RunCommand(Train(dir / "fp32", {"--dry-run", "--json"}))).output, "dry");
+  EXPECT_GT(dry.At("multiplications_per_step").AsInt(), 0);
   for (const char* precision : {"fp32", "bf16"}) {
     const CommandResult trained = Succeeded(RunCommand(Train(dir / precision, {"--precision", precision, "--json"})));
     const CommandResult measured = Succeeded(RunCommand({"eval", "--run", dir / precision, "--json"}));
+    EXPECT_EQ(dry.At("parameters"), ParseJson(trained.output, "train").At("parameters"));
     const Json before = ParseJson(trained.output, "train").At("evaluation");
     const Json after = ParseJson(measured.output, "eval");
     for (const auto& [key, value] : before.AsObject()) EXPECT_EQ(after.At(key), value) << precision << ": " << key;
@@ -105,14 +108,6 @@ TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
     // A checkpoint says what it was trained in, as its run does.
     EXPECT_EQ(LettersAndDigits(sample), written(run + "/checkpoints/step-00000006", {}));
   }
-}
-
-TEST_P(EveryModelTest, DryRunCountsWhatTrainingHas) {
-  const TempDir dir;
-  const CommandResult dry = Succeeded(RunCommand(Train(dir / "run", {"--dry-run", "--json"})));
-  const CommandResult trained = Succeeded(RunCommand(Train(dir / "run", {"--json"})));
-  EXPECT_EQ(ParseJson(dry.output, "dry").At("parameters"), ParseJson(trained.output, "trained").At("parameters"));
-  EXPECT_GT(ParseJson(dry.output, "dry").At("multiplications_per_step").AsInt(), 0);
 }
 
 TEST_P(EveryModelTest, BeginsWithTheWeightsOfAnotherRun) {

@@ -12,6 +12,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/parity.h"
 #include "tests/support/published_folder.h"
@@ -28,9 +29,12 @@ class ImportFifthTest : public PublishedFolderTest {
                options)));
     return ReadSafetensors(dir_ / "out.safetensors");
   }
-  Tensor LogitsOf(const Folder& folder) {
+  void Publish(const Folder& folder) {
     std::filesystem::remove_all(In());
     Store(folder, In());
+  }
+  Tensor LogitsOf(const Folder& folder) {
+    Publish(folder);
     return Forward(In(), ParityFolder("t5_relu_tied") + "/inputs.safetensors").At("logits");
   }
 };
@@ -79,18 +83,15 @@ TEST_F(ImportFifthTest, EachOfSeveralEndsEndsAText) {
     const CommandResult result = RunCommand({"generate", In(), "--inputs", inputs, "--max-length", "12", "--json"});
     Succeeded(result);
     std::vector<std::vector<int64_t>> rows;
-    for (size_t at = 0; at < result.output.size();) {
-      const size_t end = result.output.find('\n', at);
-      const Json line = ParseJson(result.output.substr(at, end - at), "line");
-      std::vector<int64_t> ids;
-      for (const Json& id : line.At("ids").AsArray()) ids.push_back(id.AsInt());
-      rows.push_back(ids);
-      at = end + 1;
+    for (const std::string& line : Split(result.output, '\n')) {
+      if (line.empty()) continue;
+      const Json answer = ParseJson(line, "line");
+      rows.emplace_back();
+      for (const Json& id : answer.At("ids").AsArray()) rows.back().push_back(id.AsInt());
     }
     return rows;
   };
-  std::filesystem::remove_all(In());
-  Store(folder, In());
+  Publish(folder);
   const std::vector<std::vector<int64_t>> before = written();
   ASSERT_GE(before.size(), 2u);
   ASSERT_GE(before[0].size(), 4u);
@@ -100,10 +101,10 @@ TEST_F(ImportFifthTest, EachOfSeveralEndsEndsAText) {
     SCOPED_TRACE(file);
     Folder changed = folder;
     const Json ends = Json::MakeArray({1, other});
-    if (std::string(file) == "config.json") changed.config.Set("eos_token_id", ends);
-    std::filesystem::remove_all(In());
-    Store(changed, In());
-    if (std::string(file) == "generation_config.json") {
+    const bool of_generation = file == std::string("generation_config.json");
+    if (!of_generation) changed.config.Set("eos_token_id", ends);
+    Publish(changed);
+    if (of_generation) {
       WriteFileAtomically(In() + "/" + file, Json::MakeObject({{"eos_token_id", ends}, {"num_beams", 4}}).Dump());
       ExpectExit(Import(), 0, {"generation_config.json: not used: num_beams"});
     }

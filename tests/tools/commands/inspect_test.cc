@@ -1,4 +1,5 @@
-// `crosstalk inspect`: the pages and tensors of every model of the registry, and what is refused.
+// `crosstalk inspect`: the pages and tensors of every model of the registry. tests/sessions/inspect.session has the
+// rest.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,87 +68,17 @@ TEST_P(InspectModelTest, MapsOfATextAreWrittenWithTheModelsOwnWeights) {
   }
   EXPECT_NE(maps.Find(stack + ".block_0.self_attention.J"), nullptr);
   EXPECT_NE(maps.Find(stack + ".block_0.self_attention.U"), nullptr);
-}
 
-TEST_P(InspectModelTest, WithoutATextThereAreTheProjectionsAtStartAndEnd) {
-  const TempDir dir;
-  Succeeded(RunCommand(TinyTrain({"--model", GetParam(), "--out", dir / "run", "--steps", "2"})));
+  // Without a text there are the projections, at the start and at the end.
   const CommandResult done = Succeeded(RunCommand({"inspect", dir / "run", "--out", dir / "page.html", "--json"}));
   const Json json = ParseJson(done.output, "inspect");
-  EXPECT_EQ(json.At("projections").AsArray().size(), GetParam() == "t5" ? 3u : 1u);
+  EXPECT_EQ(json.At("projections").AsArray().size(), decodes                  ? 6u
+                                                     : GetParam() == "albert" ? 1u
+                                                                              : 2u);  // an ALBERT's layers share theirs
   EXPECT_EQ(json.At("initial_projections").AsArray().size(), json.At("projections").AsArray().size());
   EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "initial values, seed 1"));
   EXPECT_FALSE(Contains(ReadBytes(dir / "page.html"), "id=\"map-values\""));
   EXPECT_TRUE(Contains(ReadBytes(dir / "run/report.html"), "initial values, seed 1"));
-}
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose shadows take terabytes of addresses
-TEST(InspectTest, WhereOpenBlasHasNoRoomItsNumbersAreUnavailableInsteadOfAwaited) {
-  const TempDir dir;
-  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})));
-  CommandOptions little;
-  little.most_seconds = 60;
-  little.max_address_bytes = 150'000'000;
-  for (const char* command : {"inspect", "report"}) {
-    Succeeded(RunCommand({command, dir / "run", "--out", dir / "page.html", "--threads", "1"}, little));
-    EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "unavailable here: OpenBLAS needs some 200 MiB")) << command;
-  }
-}
-#endif
-
-TEST(InspectPrecisionTest, ARunIsLookedIntoAsItWasTrained) {
-  const TempDir dir;
-  Succeeded(
-      RunCommand(TinyTrain({"--out", dir / "run", "--steps", "2", "--precision", "bf16", "--attention", "dynamic"})));
-  const auto look = [&](const std::string& name, const std::vector<std::string>& more) {
-    const std::vector<std::string> words = {"inspect",  dir / "run", "--text",          "a ___ sat", "--tensors",
-                                            dir / name, "--out",     dir / "page.html", "--json"};
-    const CommandResult result = Succeeded(RunCommand(Joined(words, more)));
-    return ParseJson(result.output, "inspect");
-  };
-  const Json own = look("own", {});
-  EXPECT_EQ(own.At("precision"), Json("bf16"));
-  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), ", computed in bf16."));
-  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "for each token, in bf16,"));
-  EXPECT_EQ(look("bf16", {"--precision", "bf16"}), own);
-  EXPECT_EQ(ReadBytes(dir / "bf16"), ReadBytes(dir / "own"));
-  EXPECT_EQ(look("fp32", {"--precision", "fp32"}).At("precision"), Json("fp32"));
-  EXPECT_NE(ReadBytes(dir / "fp32"), ReadBytes(dir / "own"));
-  const auto page_without_text = [&](const std::vector<std::string>& more) {
-    EXPECT_EQ(RunCommand(Joined({"inspect", dir / "run", "--out", dir / "page.html"}, more)).exit_code, 0);
-    return ReadBytes(dir / "page.html");
-  };
-  EXPECT_TRUE(Contains(page_without_text({}), "for each token, in bf16,"));
-  EXPECT_TRUE(Contains(page_without_text({"--precision", "fp32"}), "for each token, in fp32,"));
-  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), ", computed in fp32."));
-  // The report at the run's end measured the same projections so.
-  const std::string report = ReadBytes(dir / "run/report.html");
-  EXPECT_TRUE(Contains(report, "Computed in bf16, as the run was trained"));
-  EXPECT_TRUE(Contains(report, "for each token, in bf16,"));
-}
-
-// Each of what came after the paper has its part of the page, with and without a text, and its numbers.
-TEST(InspectFamilyTest, EveryKindShowsHowItsHeadsAreMixed) {
-  struct Kind {
-    const char *name, *in_page, *in_json;
-  };
-  for (const Kind& kind : {Kind{"dcmha", "mean of R_Mw", "spread"},
-                           {"diff-v1", "All heads of a layer share one", "lambda"},
-                           {"diff-v2", "λ is a function of the query", "lambda_spread"},
-                           {"mta", "conv_w, head 4", "filters"}}) {
-    const TempDir dir;
-    Succeeded(RunCommand(TinyTrain({"--model", "lm", "--attention", kind.name, "--heads", "4", "--out", dir / "run",
-                                    "--steps", "2", "--precision", "bf16"})));
-    const CommandResult done = Succeeded(RunCommand({"inspect", dir / "run", "--out", dir / "page.html", "--json"}));
-    EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), kind.in_page)) << kind.name;
-    EXPECT_FALSE(Contains(ReadBytes(dir / "page.html"), "not measured")) << kind.name;
-    EXPECT_TRUE(Contains(ReadBytes(dir / "run/report.html"), kind.in_page)) << kind.name;
-    const Json json = ParseJson(done.output, "inspect");
-    EXPECT_TRUE(Contains(json.At("projections").Dump(), kind.in_json)) << kind.name;
-    EXPECT_NE(json.At("projections"), json.At("initial_projections")) << kind.name;
-    Succeeded(RunCommand({"inspect", dir / "run", "--text", "a cat", "--out", dir / "text.html"}));
-    EXPECT_TRUE(Contains(ReadBytes(dir / "text.html"), kind.in_page)) << kind.name;
-  }
 }
 
 std::vector<std::string> Models() {
@@ -223,7 +154,7 @@ TEST(MapsSectionTest, ValuesAreWithinAHalfOfA254thOfTheirRangeAndMaskedOnesAreMa
   EXPECT_EQ(DecodeBase64(layer.At("tensors").At("W").At("data").AsString())->size(), bytes.size());
 }
 
-// T5 of three stacks of 6 layers with 24 heads, as far as a text may be long by default.
+// T5 of three stacks of 6 layers with 24 heads, as far as a text may be long by default; and many heads.
 TEST(MapsSectionTest, ALargeModelStaysWithinThePageAndSaysWhatIsLeftOut) {
   AttentionMaps maps = Maps(18, 24, 64);
   Tensor causal = Tensor::Full({24, 64, 64}, 0.5, DType::kFloat32);
@@ -231,7 +162,7 @@ TEST(MapsSectionTest, ALargeModelStaysWithinThePageAndSaysWhatIsLeftOut) {
     if (i % 64 > i / 64 % 64) causal.data<float>()[i] = -INFINITY;
   }
   for (size_t layer = 12; layer < 18; ++layer) maps.layers[layer].tensors[1].tensor = causal;
-  const MapsSection section = DrawMaps(maps, {});
+  const MapsSection section = DrawMaps(maps, {}), cut = DrawMaps(Maps(12, 100, 64), {});
   EXPECT_LT(section.html.size(), kMostBytes);
   EXPECT_EQ(section.left_out.size(), 2u);  // J and L, of all heads
   const Json tensors = ValuesOf(section).At("layers").AsArray()[17].At("tensors");
@@ -239,6 +170,14 @@ TEST(MapsSectionTest, ALargeModelStaysWithinThePageAndSaysWhatIsLeftOut) {
   EXPECT_NE(tensors.Find("W"), nullptr);
   EXPECT_NE(tensors.Find("U"), nullptr);
   EXPECT_TRUE(DrawMaps(Maps(6, 24, 40), {}).left_out.empty());
+  EXPECT_LT(cut.html.size(), kMostBytes);
+  EXPECT_EQ(cut.left_out.size(), 3u);
+  const MapsSection first = DrawMaps(Maps(1, 768, 4), {});  // of many heads the first are shown
+  ASSERT_EQ(first.left_out.size(), 1u);
+  EXPECT_TRUE(Contains(first.left_out[0], "768"));
+  const Json W = ValuesOf(first).At("layers").AsArray()[0].At("tensors").At("W");
+  EXPECT_EQ(W.At("heads").AsInt(), 768);
+  EXPECT_EQ(W.At("low").AsArray().size(), 64u);
 }
 
 TEST(MapsSectionTest, OpensOnTheHeadThatIsAskedForAndHasItsReadingGuide) {
@@ -248,21 +187,6 @@ TEST(MapsSectionTest, OpensOnTheHeadThatIsAskedForAndHasItsReadingGuide) {
   EXPECT_EQ(ValuesOf(section).At("head").AsInt(), 3);
   EXPECT_EQ(ValuesOf(DrawMaps(maps, {.first_module = "elsewhere"})).At("first").AsInt(), 0);
   EXPECT_TRUE(Contains(section.html, "How to read the maps"));
-}
-
-TEST(MapsSectionTest, ManyHeadsOfALongTextAreCutToThePage) {
-  const MapsSection section = DrawMaps(Maps(12, 100, 64), {});
-  EXPECT_LT(section.html.size(), kMostBytes);
-  EXPECT_EQ(section.left_out.size(), 3u);
-}
-
-TEST(MapsSectionTest, OfManyHeadsTheFirstAreShown) {
-  const MapsSection section = DrawMaps(Maps(1, 768, 4), {});
-  ASSERT_EQ(section.left_out.size(), 1u);
-  EXPECT_TRUE(Contains(section.left_out[0], "768"));
-  const Json W = ValuesOf(section).At("layers").AsArray()[0].At("tensors").At("W");
-  EXPECT_EQ(W.At("heads").AsInt(), 768);
-  EXPECT_EQ(W.At("low").AsArray().size(), 64u);
 }
 
 // Table 7's largest: 768 heads in 12 layers.

@@ -15,22 +15,13 @@ namespace score_test {
 
 using testing::Contains;
 
-class ScoreTest : public ::testing::Test {
- protected:
-  std::string Write(const std::string& name, const std::string& bytes) {
-    std::filesystem::create_directories(std::filesystem::path(dir_ / name).parent_path());
-    WriteBytes(dir_ / name, bytes);
-    return dir_ / name;
-  }
-  CommandResult Score(const std::string& task, const std::string& gold, const std::string& predictions,
-                      const std::vector<std::string>& more = {}) {
-    return RunCommand(Joined({"score", "--task", task, "--gold", gold, "--predictions", predictions}, more));
-  }
-  TempDir dir_;
-};
-
 // What is right scores all there is to score.
-TEST_F(ScoreTest, RightAnswersScoreFully) {
+TEST(ScoreTest, RightAnswersScoreFully) {
+  const TempDir dir;
+  const auto score = [&](const TaskType& type, const std::string& gold, const std::vector<std::string>& how) {
+    return Succeeded(
+        RunCommand(Joined({"score", "--task", type.name, "--json", "--gold", gold, "--predictions"}, how)));
+  };
   const char* data = std::getenv("CROSSTALK_DATA");
   if (data == nullptr) GTEST_SKIP() << "CROSSTALK_DATA is not set";
   for (const TaskType& type : TaskTypes()) {
@@ -47,17 +38,20 @@ TEST_F(ScoreTest, RightAnswersScoreFully) {
         if (type.form == TaskForm::kRegression) answer = std::to_string(row.number);
         predictions.push_back({row.id, answer, {}});
       }
-      for (const TaskFile& one : type.write(type, rows, predictions, TaskSplit::kDev)) Write(one.name, one.contents);
+      for (const TaskFile& one : type.write(type, rows, predictions, TaskSplit::kDev)) {
+        std::filesystem::create_directories(std::filesystem::path(dir / one.name).parent_path());
+        WriteBytes(dir / one.name, one.contents);
+      }
       const double full = std::string(folder) == "/squad" ? 100 : 1;
       EXPECT_NEAR(MainScore(type, type.score(type, rows, predictions)), 1, 1e-12) << type.name;
-      const CommandResult result = Succeeded(Score(type.name, *file, dir_.path(), {"--json"}));
-      EXPECT_PRED2(Contains, result.output, full == 1 ? "1.0" : "100.0");
+      const std::string scores = score(type, *file, {dir.path()}).output;
+      EXPECT_PRED2(Contains, scores, full == 1 ? "1.0" : "100.0");
       // And so do the words that a text-to-text model is taught, except STS-B's rounded numbers.
       if (type.form == TaskForm::kRegression) continue;
       Json words = Json::MakeObject();
       for (const TaskRow& row : rows) words.Set(row.id, row.targets[0]);
-      const CommandResult taught = Score(type.name, *file, Write("words.json", words.Dump()), {"--text", "--json"});
-      EXPECT_EQ(taught.output, result.output) << type.name << ": " << taught.errors;
+      WriteBytes(dir / "words.json", words.Dump());
+      EXPECT_EQ(score(type, *file, {dir / "words.json", "--text"}).output, scores) << type.name;
     }
   }
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/ranks/reducer.h"
-#include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
 #include "tools/lab/simulate/scaling.h"
 
 namespace crosstalk {
@@ -58,32 +58,26 @@ ReplayResult Sends(const std::vector<size_t>& bytes, const Network& network) {
   });
 }
 
-TEST(ReplayTest, AMessageTakesItsLatencyItsOverheadAndItsBytes) {
+TEST(ReplayTest, AMessageTakesItsLatencyItsOverheadAndItsBytesAndWaitsForThoseBeforeIt) {
   const ReplayResult result = Sends({1000}, {"", 0.5, 4000, 0.125});
   EXPECT_DOUBLE_EQ(result.seconds, 0.5 + 0.125 + 0.25);
   EXPECT_DOUBLE_EQ(result.waited_seconds[static_cast<size_t>(Traffic::kWeight)], 0.875 / 2);
   EXPECT_EQ(result.messages, 1);
   EXPECT_EQ(result.sent_bytes, (std::vector<double>{1000, 0}));
-}
-
-TEST(ReplayTest, MessagesOfADirectionWaitForEachOther) {
   EXPECT_DOUBLE_EQ(Sends({1000, 2000, 500}, {"", 0.5, 4000, 0.125}).seconds, 0.5 + 3 * 0.125 + 3500.0 / 4000);
 }
 
-TEST(ReplayTest, TwoSendersShareTheLinkOfTheReceiver) {
+TEST(ReplayTest, TwoSendersShareTheLinkOfTheReceiverWhoseDirectionsWorkAtOnce) {
   const ReplayResult result = Replay(3, {"", 0.5, 1000, 0}, Replayed::kAll, [](ReplayedRank& rank) {
     if (rank.rank() > 0) return SendTo(rank, 0, 1000);
     for (const int from : {1, 2}) ReceiveFrom(rank, from);
   });
   EXPECT_DOUBLE_EQ(result.seconds, 0.5 + 2);
-}
-
-TEST(ReplayTest, BothDirectionsOfALinkWorkAtOnce) {
-  const ReplayResult result = Replay(2, {"", 0.5, 1000, 0}, Replayed::kAll, [](ReplayedRank& rank) {
+  const ReplayResult both = Replay(2, {"", 0.5, 1000, 0}, Replayed::kAll, [](ReplayedRank& rank) {
     SendTo(rank, 1 - rank.rank(), 1000);
     ReceiveFrom(rank, 1 - rank.rank());
   });
-  EXPECT_DOUBLE_EQ(result.seconds, 1.5);
+  EXPECT_DOUBLE_EQ(both.seconds, 1.5);
 }
 
 // Under one tag the first request gets the first message, whichever is waited for first. A small message is carried.
@@ -105,24 +99,21 @@ TEST(ReplayTest, RequestsGetMessagesInTheirOrder) {
   });
 }
 
-TEST(ReplayTest, AMessageThatNobodySendsIsAnError) {
+TEST(ReplayTest, TheErrorOfARankOrAMessageThatNobodySendsEndsAll) {
   const auto waits = [](ReplayedRank& rank) {
     if (rank.rank() == 1) ReceiveFrom(rank, 0);
   };
   EXPECT_THROW(Replay(2, {"", 0, 1, 0}, Replayed::kAll, waits), Error);
-}
-
-TEST(ReplayTest, TheErrorOfARankEndsAll) {
   const auto fails = [](ReplayedRank& rank) {
     if (rank.rank() == 2) Fail(ErrorKind::kData, "the first");
     ReceiveFrom(rank, 2);
   };
-  try {
-    Replay(4, {"", 0, 1, 0}, Replayed::kAll, fails);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the first");
-  }
+  EXPECT_EQ(testing::MessageOf(
+                [&] {
+                  Replay(4, {"", 0, 1, 0}, Replayed::kAll, fails);
+                },
+                ErrorKind::kData),
+            "the first");
 }
 
 TEST(ReplayedStepTest, OneRankTakesWhatWasRecorded) {
@@ -168,6 +159,9 @@ TEST(ReplayedStepTest, AGradientThatArrivesDuringBackwardCostsItsAdditionAlone) 
 }
 
 TEST(ReplayedStepTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
+  const ReplayResult last = ReplayStep(OneParameter(4), 2, 2, {"", 0.25, 1000, 0});  // complete at the end of backward
+  EXPECT_EQ(last.hidden_bytes, 0);
+  EXPECT_EQ(last.gradient_bytes, 1000);
   const ReplayResult result = ReplayStep(OneParameter(3), 2, 2, {"", kLatency, kBytes, 0});
   EXPECT_EQ(result.hidden_bytes, 0);
   // It leaves after 3 s of backward, and rank 1's losses after it.
@@ -176,14 +170,6 @@ TEST(ReplayedStepTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
   // Rank 0 waits from the end of its own backward.
   EXPECT_NEAR(result.waited_seconds[static_cast<size_t>(Traffic::kWeight)],
               (result.seconds - (losses + 0.625 + kLatency + 40 / kBytes)) / 2, kRounding);
-}
-
-TEST(ReplayedStepTest, WhatIsCompleteAtTheEndOfBackwardIsNotHidden) {
-  StepRecording recording = SomeRecording();
-  for (RecordedParameter& parameter : recording.parameters) parameter.seconds = recording.backward_seconds;
-  const ReplayResult result = ReplayStep(recording, 2, 2, {"", 0.25, 1000, 0});
-  EXPECT_EQ(result.hidden_bytes, 0);
-  EXPECT_EQ(result.gradient_bytes, 2000);
 }
 
 // Power-of-two ranks that divide the parts: each gives 1/R of the gradients of each parameter's R-1 others, and the
@@ -239,9 +225,7 @@ TEST(ReplayedStepTest, MemoryIsWeightsGradientsAndTheOwnedState) {
   EXPECT_EQ(RankMemoryBytes(recording, 1, 1), 2000 + 2000 + 4000);
   EXPECT_EQ(RankMemoryBytes(recording, 2, 2), 2000 + 2000 + 2000);
   EXPECT_EQ(RankMemoryBytes(recording, 2, 8), 2000 + 3 * 2000 + 2000);  // 4 parts a rank: two sums and a gradient
-}
-
-TEST(ReplayedStepTest, MoreRanksThanPartsAreRefused) {
+  // More ranks than parts are refused.
   EXPECT_THROW(ReplayStep(SomeRecording(), 3, 2, {"", 0, 1, 0}), Error);
 }
 
