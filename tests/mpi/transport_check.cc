@@ -1,6 +1,6 @@
 // transport_check MODE: a rank of a test of MpiTransport; tests/sessions/mpi.session starts several with mpirun. Prints
 // what does not hold, and returns 1 then. Modes:
-//   messages        what Transport promises, between all ranks; prints how long messages take
+//   messages        what Transport promises, between all ranks
 //   idle            the share of a core that the plug-in takes of a rank that computes or sleeps
 //   stop, kill      the last rank stops or kills itself while the others wait for it; stop-first: rank 0
 //   leave           the last rank ends while the others wait for it
@@ -53,6 +53,16 @@ std::vector<std::byte> Pattern(size_t size, unsigned seed) {
   uint32_t state = seed * 2654435761u + 1;
   for (std::byte& byte : bytes) byte = static_cast<std::byte>((state = state * 1664525u + 1013904223u) >> 24);
   return bytes;
+}
+
+// What the Error says that this call throws; of none, nothing.
+std::string ErrorOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 void Send(Transport& transport, int to, int tag, const std::vector<std::byte>& bytes) {
@@ -129,12 +139,8 @@ void CheckTooLong(Transport& transport) {
     const Transport::Request first = transport.Send(Next(transport), 3, sent);
     const Transport::Request second = transport.Send(Next(transport), 3, after);
     std::vector<std::byte> room(size, std::byte{42});
-    std::string message;
-    try {
-      transport.Wait(transport.Receive(Previous(transport), 3, std::span(room).first(size - 1)));
-    } catch (const Error& error) {
-      message = error.what();
-    }
+    const std::string message =
+        ErrorOf([&] { transport.Wait(transport.Receive(Previous(transport), 3, std::span(room).first(size - 1))); });
     Expect(message.find("is longer than what it is for") != std::string::npos,
            "a message that is too long is an error");
     Expect(room.back() == std::byte{42}, "no byte is written after the buffer");
@@ -211,21 +217,14 @@ void CheckProgressBesideComputation(Transport& transport) {
     return std::all_of(requests.begin(), requests.end(), [&](Transport::Request one) { return transport.Test(one); });
   };
   while (!all_there() && watch.seconds() < 20) Compute(0.005);
-  const double seconds = watch.seconds();
   Expect(all_there(), "messages move while all ranks compute");
   for (const Transport::Request request : requests) transport.Wait(request);
   Expect(received.back() == sent, "what moved beside a computation is whole");
-  if (transport.rank() == 0) std::printf("64 MB out and in beside a computation: %.3f s\n", seconds);
   Barrier(transport);
 }
 
 void CheckOnce() {
-  std::string message;
-  try {
-    OpenMpiTransport(60);
-  } catch (const Error& error) {
-    message = error.what();
-  }
+  const std::string message = ErrorOf([] { OpenMpiTransport(60); });
   Expect(message.find("MPI was started before") != std::string::npos, "MPI starts once: " + message);
 }
 
@@ -243,34 +242,6 @@ void CheckMistakes(Transport& transport) {
   Expect(refused([&] { transport.Send(0, -1, {}); }), "tag -1 is refused");
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-  return values[values.size() / 2];
-}
-
-// Between ranks 0 and 1, there and back.
-void MeasureMessages(Transport& transport) {
-  if (transport.rank() > 1) return;
-  const int other = 1 - transport.rank();
-  for (const size_t size : {size_t{8}, size_t{64} << 10, size_t{1} << 20, size_t{64} << 20}) {
-    const std::vector<std::byte> bytes(size);
-    std::vector<std::byte> back(size);
-    std::vector<double> seconds;
-    for (int i = 0; i < (size > 100'000 ? 9 : 2000); ++i) {
-      const Stopwatch watch;
-      if (transport.rank() == 0) transport.Wait(transport.Send(other, 6, bytes));
-      transport.Wait(transport.Receive(other, 6, back));
-      if (transport.rank() == 1) transport.Wait(transport.Send(other, 6, bytes));
-      seconds.push_back(watch.seconds());
-    }
-    const double median = Median(seconds);
-    if (transport.rank() == 0) {
-      std::printf("%9zu bytes there and back: %.1f us (least %.1f), %.2f GB/s\n", size, median * 1e6,
-                  *std::min_element(seconds.begin(), seconds.end()) * 1e6, 2e-9 * static_cast<double>(size) / median);
-    }
-  }
-}
-
 int CheckMessages(MpiTransport& transport) {
   Expect(transport.size() == crosstalk::MpiSizeFromEnvironment(), "the environment says how many ranks there are");
   Expect(transport.local_size() == transport.size(), "all ranks are on this host");
@@ -284,8 +255,6 @@ int CheckMessages(MpiTransport& transport) {
   CheckMistakes(transport);
   CheckOnce();
   CheckProgressBesideComputation(transport);
-  Barrier(transport);
-  MeasureMessages(transport);
   Barrier(transport);
   return failures > 0;
 }

@@ -20,56 +20,42 @@ struct Cost {
   int64_t parameters, multiplications;
 };
 
-// Parameters as the paper prints them, and multiplications of its pseudocode for n = m = 512.
-const std::map<std::string, Cost> kPrinted = {{"multihead-6x128", {2359296, 1610612736}},
-                                              {"multihead-12x64", {2359296, 1610612736}},
-                                              {"multihead-24x32", {2359296, 1610612736}},
-                                              {"multihead-48x16", {2359296, 1610612736}},
-                                              {"multihead-24x64", {4718592, 3221225472}},
-                                              {"talking-6x128", {2359368, 1629487104}},
-                                              {"talking-12x64", {2359584, 1686110208}},
-                                              {"talking-24x32", {2360448, 1912602624}},
-                                              {"talking-48x16", {2363904, 2818572288}},
-                                              {"talking-6-24-6", {2359584, 1686110208}},
-                                              {"talking-24-6-24", {2359584, 1686110208}},
-                                              {"talking-6-24-24", {2360016, 1799356416}},
-                                              {"talking-24-24-6", {2360016, 1799356416}},
-                                              {"logits-24x32", {2359872, 1761607680}},
-                                              {"weights-24x32", {2359872, 1761607680}},
-                                              {"bilinear-12", {14155776, 12079595520}},
-                                              {"dynamic-12x64", {2801952, 2063597568}},
-                                              {"dynamic-24x32", {4129920, 3422552064}},
-                                              {"dynamic-Xl-12x64", {2470176, 1780482048}},
-                                              {"dynamic-Xw-12x64", {2470176, 1780482048}},
-                                              {"dynamic-Ml-12x64", {2470176, 1780482048}},
-                                              {"dynamic-Mw-12x64", {2470176, 1780482048}},
-                                              {"talking-encoder-24x32", {2360448, 1912602624}},
-                                              {"talking-decoder-24x32", {2360448, 1912602624}},
-                                              {"talking-encoder-decoder-24x32", {2360448, 1912602624}},
-                                              {"dynamic-encoder-24x32", {4129920, 3422552064}},
-                                              {"logits-12x64", {2359440, 1648361472}},
-                                              {"weights-12x64", {2359440, 1648361472}}};
+// Parameters as the paper prints them, and multiplications of its pseudocode for n = m = 512, of the rows of these
+// names.
+const std::pair<const char*, Cost> kPrinted[] = {
+    {"multihead-6x128 multihead-12x64 multihead-24x32 multihead-48x16", {2359296, 1610612736}},
+    {"multihead-24x64", {4718592, 3221225472}},
+    {"talking-6x128", {2359368, 1629487104}},
+    {"talking-12x64 talking-6-24-6 talking-24-6-24", {2359584, 1686110208}},
+    {"talking-24x32 talking-encoder-24x32 talking-decoder-24x32 talking-encoder-decoder-24x32", {2360448, 1912602624}},
+    {"talking-48x16", {2363904, 2818572288}},
+    {"talking-6-24-24 talking-24-24-6", {2360016, 1799356416}},
+    {"logits-24x32 weights-24x32", {2359872, 1761607680}},
+    {"bilinear-12", {14155776, 12079595520}},
+    {"dynamic-12x64", {2801952, 2063597568}},
+    {"dynamic-24x32 dynamic-encoder-24x32", {4129920, 3422552064}},
+    {"dynamic-Xl-12x64 dynamic-Xw-12x64 dynamic-Ml-12x64 dynamic-Mw-12x64", {2470176, 1780482048}},
+    {"logits-12x64 weights-12x64", {2359440, 1648361472}}};
 
 // The paper does not print talking-HxD for all H: it has two projections of H·H beside multi-head attention.
 Cost ExpectedCost(const std::string& row) {
-  if (const auto printed = kPrinted.find(row); printed != kPrinted.end()) return printed->second;
+  for (const auto& [names, cost] : kPrinted) {
+    if (testing::Contains(StrCat(" ", names, " "), StrCat(" ", row, " "))) return cost;
+  }
   const int64_t h = std::stoll(row.substr(row.find('-') + 1));
   return {2359296 + 2 * h * h, 1610612736 + 2 * 512 * 512 * h * h};
 }
 
-std::vector<const Table*> TablesOfPaper() {
-  std::vector<const Table*> tables;
-  for (const Table& table : Tables()) {
-    if (table.IsOfPaper()) tables.push_back(&table);
-  }
+std::vector<Table> TablesOfPaper() {
+  std::vector<Table> tables = Tables();
+  std::erase_if(tables, [](const Table& table) { return !table.IsOfPaper(); });
   return tables;
 }
 
 TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
   const TableScale paper = LoadScale("paper");
   int rows = 0;
-  for (const Table* table_of_paper : TablesOfPaper()) {
-    const Table& table = *table_of_paper;
+  for (const Table& table : TablesOfPaper()) {
     const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < configs.size(); ++i, ++rows) {
       const std::string& name = table.rows[i].name;
@@ -89,8 +75,7 @@ TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
 TEST(PaperScaleTest, EveryConfigurationIsComputable) {
   const TableScale paper = LoadScale("paper");
   std::map<std::string, StepCost> costs;
-  for (const Table* table_of_paper : TablesOfPaper()) {
-    const Table& table = *table_of_paper;
+  for (const Table& table : TablesOfPaper()) {
     const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < configs.size(); ++i) {
       StepCost& cost = costs[table.CellName(table.rows[i])];
@@ -109,8 +94,7 @@ TEST(PaperScaleTest, EveryConfigurationIsComputable) {
 TEST(TablesTest, TablesThatShareARowMeanTheSame) {
   const TableScale paper = LoadScale("paper");
   std::map<std::string, std::string> configs;
-  for (const Table* table_of_paper : TablesOfPaper()) {
-    const Table& table = *table_of_paper;
+  for (const Table& table : TablesOfPaper()) {
     const std::vector<TrainingConfig> of_rows = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < of_rows.size(); ++i) {
       const auto place = configs.emplace(table.CellName(table.rows[i]), ToJson(of_rows[i]).Dump()).first;
@@ -224,19 +208,20 @@ TEST(ScaleTest, RowsThatWouldBeTheSameAreRefused) {
 }
 
 TEST(ScaleTest, WhatAFileSaysWrongIsNamed) {
-  const auto refused = [](const std::string& members, const std::string& expected) {
-    testing::ExpectError([&] { WithT5(members); }, ErrorKind::kData, {"a.json", expected});
-  };
-  refused(R"("pretraining": {"d_modle": 64}, "finetuning": [])", "did you mean \"d_model\"?");
-  refused(R"("pretraining": {"d_model": "64"}, "finetuning": [])", "d_model");
-  refused(R"("pretraining": {"heads": 4}, "finetuning": [])", "decided by the rows");
-  refused(R"("pretraining": {}, "finetuning": [{"task": "storys"}])", "did you mean \"stories\"?");
-  refused(R"("pretraining": {}, "finetuning": [{"task": "stories", "epoch": 1}])", "epoch");
-  refused(R"("pretraining": {}, "finetuning": [{"task": "rte"}, {"task": "stories", "config": {"d_model": 64}}])",
-          "models.t5.finetuning[1]: config: \"d_model\" is that of the pretraining");
-  refused(R"("pretraining": {}, "finetuning": [{"task": "rte"}, {"task": "rte", "epochs": 2}])", "twice");
-  refused(R"("pretraining": {}, "finetuning": [], "heads_ratio": 0)", "heads_ratio");
-  refused(R"("pretraining": {})", "finetuning");
+  const std::string none = R"("pretraining": {}, "finetuning": [)";
+  testing::ExpectRefused<std::string>(
+      {{"another key", R"("pretraining": {"d_modle": 64}, "finetuning": [])", {"a.json", "did you mean \"d_model\"?"}},
+       {"a text", R"("pretraining": {"d_model": "64"}, "finetuning": [])", {"a.json", "d_model"}},
+       {"a row's key", R"("pretraining": {"heads": 4}, "finetuning": [])", {"a.json", "decided by the rows"}},
+       {"another task", none + R"({"task": "storys"}])", {"a.json", "did you mean \"stories\"?"}},
+       {"no key of a finetuning", none + R"({"task": "stories", "epoch": 1}])", {"a.json", "epoch"}},
+       {"a key of the pretraining",
+        none + R"({"task": "rte"}, {"task": "stories", "config": {"d_model": 64}}])",
+        {"a.json", "models.t5.finetuning[1]: config: \"d_model\" is that of the pretraining"}},
+       {"a task twice", none + R"({"task": "rte"}, {"task": "rte", "epochs": 2}])", {"a.json", "twice"}},
+       {"no ratio", none + R"(], "heads_ratio": 0)", {"a.json", "heads_ratio"}},
+       {"no finetuning", R"("pretraining": {})", {"a.json", "finetuning"}}},
+      [](const std::string& members) { WithT5(members); }, ErrorKind::kData);
 }
 
 }  // namespace scale_test
