@@ -150,13 +150,15 @@ TEST(FigureTest, ACurveHasItsValuesInItsTableItsLegendAndItsRecord) {
   EXPECT_EQ(Html(LineChart{.title = "nothing", .series = {{"a", {1, 2}, {kNaN, kNaN}}}}), "");
 }
 
-TEST(FigureTest, ASeriesWithARangeHasABand) {
+TEST(FigureTest, ASeriesWithARangeHasABandAndAnIntervalSaysItsNumbers) {
   const std::string html = Html(
       LineChart{.title = "y",
                 .x_scale = AxisScale::kDoubling,
                 .series = {{.name = "a", .x = {4, 8, 32}, .y = {2, 3, 4}, .low = {1.5, 3, 3.5}, .high = {2.5, 3, 5}}}});
   EXPECT_EQ(Count(html, "class=\"band "), 1U);
   ExpectParts(html, {R"("low": [1.5, 3, 3.5], "high": [2.5, 3, 5])", "2 (1.5 to 2.5)", R"("x": [4.0, 32.0, true])"});
+  ExpectParts(Html(IntervalChart{.title = "ln(PPL)", .digits = 2, .rows = {{"a & b", 4.25, 4.5, 4.75, 4.125}}}),
+              {"a &amp; b", ">4.25<", ">4.50 to 4.75<", ">4.12<"});
 }
 
 TEST(FigureTest, ThirtyTwoCurvesDiffer) {
@@ -191,12 +193,6 @@ TEST(FigureTest, IsTheSameDrawingInAPageAndInAFile) {
     for (const char* unknown : {"var(", "light-dark("}) EXPECT_FALSE(Contains(svg, unknown)) << svg;
   }
   EXPECT_EQ(StandaloneSvg({LineChart{.title = "nothing"}, IntervalChart{.references = {{"zero", 0}}}}), "");
-}
-
-TEST(FigureTest, AnIntervalSaysItsNumbers) {
-  const std::string html =
-      Html(IntervalChart{.title = "ln(PPL)", .digits = 2, .rows = {{"a & b", 4.25, 4.5, 4.75, 4.125}}});
-  ExpectParts(html, {"a &amp; b", ">4.25<", ">4.50 to 4.75<", ">4.12<"});
 }
 
 TEST(FigureTest, AHeatMapIsAnImageAndCountsWhatIsNotFinite) {

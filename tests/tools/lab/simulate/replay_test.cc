@@ -1,15 +1,19 @@
-// The replay of ranks on a network, against times that are computed by hand.
+// A recording as a file, and the replay of ranks on a network, against times that are computed by hand.
 #include "tools/lab/simulate/replay.h"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/ranks/reducer.h"
+#include "crosstalk/runtime/json.h"
 #include "tests/support/messages.h"
 #include "tools/lab/simulate/scaling.h"
 
@@ -23,6 +27,11 @@ constexpr double kRounding = 1e-12;
 // 3 s of 4.
 StepRecording SomeRecording() {
   StepRecording recording;
+  recording.version = "0.1.0";
+  recording.processor = "a processor";
+  recording.simd_target = "SCALAR";
+  recording.model = "a model";
+  recording.configuration = ToJson(*ResolvedConfig(TrainingConfig()));
   recording.batch = 8;
   recording.parts = 2;
   recording.batch_seconds = 0.25;
@@ -39,6 +48,41 @@ StepRecording SomeRecording() {
   return recording;
 }
 
+// ---- A recording as a file. tests/sessions/bench.session has `crosstalk simulate` --------------------------------
+TEST(RecordingTest, ReadsBackWhatWasWritten) {
+  const Json written = ToJson(SomeRecording());
+  EXPECT_EQ(ToJson(RecordingFromJson(ParseJson(written.DumpPretty(), "text"), "text")), written);
+}
+
+TEST(RecordingTest, RefusesWhatCannotBe) {
+  const std::pair<const char*, std::function<void(StepRecording&)>> changes[] = {
+      {"backward_seconds", [](StepRecording& r) { r.backward_seconds = -1; }},
+      {"forward_seconds", [](StepRecording& r) { r.forward_seconds = 1e300; }},
+      {"step_seconds", [](StepRecording& r) { r.step_seconds = 0; }},
+      {"step_seconds", [](StepRecording& r) { r.step_seconds = 1e-320; }},
+      {"backward_seconds",
+       [](StepRecording& r) {
+         r.batch_seconds = r.forward_seconds = 0;
+         r.backward_seconds = r.parameters[0].seconds = r.parameters[1].seconds = 1e-320;
+       }},
+      {"parameters[0]: seconds", [](StepRecording& r) { r.parameters[0].seconds = 4.5; }},
+      {"parameters[0]: bytes", [](StepRecording& r) { r.parameters[0].bytes = 1001; }},
+      {"parameters[1]: bytes", [](StepRecording& r) { r.parameters[1].bytes = 20000; }},
+      {"parameters[0]: elements", [](StepRecording& r) { r.parameters[0].elements = -1; }},
+      {"parameters", [](StepRecording& r) { r.parameters.clear(); }},
+      {"parameters", [](StepRecording& r) { r.parameters[0].trainable = r.parameters[1].trainable = false; }},
+      {"parts", [](StepRecording& r) { r.parts = 9; }},
+      {"parts", [](StepRecording& r) { r.parts = 0; }},
+      {"threads", [](StepRecording& r) { r.threads = 0; }},
+      {"configuration", [](StepRecording& r) { r.configuration.Set("steps", -5); }}};
+  for (const auto& [says, change] : changes) {
+    StepRecording recording = SomeRecording();
+    change(recording);
+    testing::ExpectError([&] { RecordingFromJson(ToJson(recording), "FILE"); }, ErrorKind::kData, {says});
+  }
+}
+
+// ---- Its replay --------------------------------------------------------------------------------------------------
 constexpr int kTag = RankGroup::kFirstFreeTag;
 const std::vector<std::byte> kBytesOfMessages(2000);
 
