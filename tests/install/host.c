@@ -14,8 +14,9 @@
 // The functions that this host calls.
 #define FUNCTIONS(F) \
   F(last_error) \
-  F(free) F(tensor_wrap) F(tensor_array) F(tensors_create) F(tensors_add) F(tensors_find) F(attention_create) \
-      F(attention_forward)
+  F(free) \
+  F(tensor_wrap) \
+  F(tensor_array) F(tensors_create) F(tensors_add) F(tensors_find) F(attention_create) F(attention_forward)
 #define DECLARE(name) __typeof__(ct_##name)* name;
 static struct { FUNCTIONS(DECLARE) } api;
 

@@ -5,10 +5,8 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/parity.h"

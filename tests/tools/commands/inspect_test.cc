@@ -2,14 +2,12 @@
 // rest.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
