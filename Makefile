@@ -35,7 +35,7 @@ endif
 endif
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
-    $(if $(filter test sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
+    $(if $(filter test test-arm sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter test-arm,$(GOALS)),ALL) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
     $(if $(filter exercise grade,$(GOALS)),SUBMISSION)
@@ -69,7 +69,7 @@ ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% quick net everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter format format-check,$(GOALS)),check) $(if $(filter deb deb-check,$(GOALS)),deb) \
-    $(if $(filter abi abi-dump,$(GOALS)),abi) \
+    $(if $(filter abi abi-dump,$(GOALS)),abi) $(if $(filter arm test-arm,$(GOALS)),arm) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \
     $(if $(filter mpi test-mpi deb deb-check,$(GOALS))$(filter NP,$(GIVEN)),mpi)
 SETUP_STATUS := $(shell sh tools/make/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
@@ -141,8 +141,12 @@ FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
 COMPILER := $(shell { $(CXX) --version; $(CXX) -dumpmachine; } 2>/dev/null)
 # Each SIMD target compiles every kernel once more: on x86 AVX2, the least, as a processor without fused multiply-adds would
-# round otherwise, and AVX-512; not the further targets of newer Highways, whose instructions no kernel needs.
-SIMD := $(if $(filter x86_64-%,$(COMPILER)),-DHWY_BASELINE_TARGETS=HWY_AVX2 -DHWY_DISABLED_TARGETS=-1-HWY_AVX2-HWY_AVX3)
+# round otherwise, and AVX-512; not the further targets of newer Highways, whose instructions no kernel needs. On ARM every
+# processor of 64 bits has NEON: the compiler's baseline is the one target, without choice at run time and without
+# attributes on functions. SVE is left out: docs/numerics.md.
+SIMD := $(if $(filter aarch64-%,$(COMPILER)),-DTOOLCHAIN_MISS_SYS_AUXV_H \
+    -DHWY_DISABLED_TARGETS=HWY_SVE+HWY_SVE2+HWY_SVE_256+HWY_SVE2_128,-DHWY_BASELINE_TARGETS=HWY_AVX2 \
+    -DHWY_DISABLED_TARGETS=-1-HWY_AVX2-HWY_AVX3)
 REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP $(SIMD)
 # Hidden: what a public header declares is marked CROSSTALK_PUBLIC, and the shared library exports nothing else.
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
@@ -268,7 +272,7 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # A program in C is built as a host builds it: with the C compiler beside $(CXX), the one header and the shared library.
-C_COMPILER := $(if $(findstring clang,$(CXX)),clang,gcc)
+C_COMPILER := $(if $(findstring g++,$(CXX)),$(subst g++,gcc,$(subst clang++,clang,$(CXX))),gcc)
 $(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/bindings/c/crosstalk.h $(BUILD)/lib/libcrosstalk.so $(BUILD)/include/crosstalk.h
 	@mkdir -p $(@D)
 	@echo "  compile $<"
@@ -284,3 +288,4 @@ include tools/make/targets.mk
 include tools/packaging/packaging.mk
 include tools/make/mpi.mk
 include tools/make/attacks.mk
+include tools/make/arm.mk

@@ -21,9 +21,12 @@ constexpr char kVariable[] = "CROSSTALK_SIMD";
 
 std::atomic<bool> settled = false;
 
-// Better ones first: their bits are lower. Highway's own list shrinks once it is restricted.
+// Better ones first: their bits are lower. Highway's own list shrinks once it is restricted. ARM has one, NEON, which is
+// the compiler's baseline; Highway 1.0 would miss it on processors without instructions for cryptography.
+constexpr bool kHasChoice = (HWY_TARGETS & (HWY_TARGETS - 1)) != 0;
 const std::vector<int64_t>& AllTargets() {
-  static const std::vector<int64_t> all = hwy::SupportedAndGeneratedTargets();
+  static const std::vector<int64_t> all =
+      HWY_ARCH_ARM_A64 ? std::vector<int64_t>{HWY_STATIC_TARGET} : hwy::SupportedAndGeneratedTargets();
   return all;
 }
 
@@ -42,8 +45,10 @@ int64_t TargetOf(std::string_view source, std::string_view name) {
 
 void Choose(int64_t target) {  // 0: the best
   if (AllTargets().empty()) Fail(ErrorKind::kFailure, "this CPU has no AVX2, which this program needs at least");
-  hwy::SetSupportedTargetsForTest(target);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  if constexpr (kHasChoice) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
   settled = true;
 }
 

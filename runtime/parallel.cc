@@ -56,6 +56,8 @@ int SpinLimit() {
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // most cores take "yield" for nothing at all
 #else
   std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif

@@ -24,9 +24,13 @@ std::string CpuName() {
   const int file = OpenFile("/proc/cpuinfo", O_RDONLY);
   const ssize_t size = file < 0 ? 0 : RetryInterrupted([&] { return read(file, text, sizeof(text)); });
   if (file >= 0) close(file);
+  std::string arm = "ARM";  // which has numbers instead: its maker's, then its own
   for (const std::string& line : Split(std::string_view(text, static_cast<size_t>(std::max<ssize_t>(0, size))), '\n')) {
     const size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name")) return line.substr(colon + 2);
+    if (line.starts_with("CPU implementer") || line.starts_with("CPU part")) arm += " " + line.substr(colon + 2);
+    if (line.starts_with("CPU part")) return arm;
   }
   return "unknown";
 }

@@ -16,7 +16,7 @@ const char* Version();
 
 struct PlatformInfo {
   std::string version;             // Version()
-  std::string cpu_name;            // "AMD EPYC 9B45", "unknown" where the system does not tell
+  std::string cpu_name;            // "AMD EPYC 9B45", "ARM 0x41 0xd40", "unknown" where nothing tells
   int processors = 0;              // that this process may use: AvailableProcessors()
   int64_t total_memory_bytes = 0;  // physical
   std::string operating_system;    // "Linux 6.1.0-18-amd64 x86_64"

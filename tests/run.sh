@@ -2,14 +2,15 @@
 # run.sh BUILD JOBS NAME…: runs the test programs BUILD/tests/NAME, JOBS at a time, those first that took longest last
 # time (or that tests/slowest.txt names), and shows the whole output of those that fail. Ends with the ten slowest and
 # the line "N passed, N failed[, N skipped]", summed over the programs, and status 1 if any failed. A program that dies
-# counts as one failure.
+# counts as one failure. CROSSTALK_EMULATOR, where it is set, starts programs of another processor, and the command is
+# BUILD/emulated/crosstalk, which starts it so.
 set -u
 build=$1
 jobs=$2
 shift 2
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-CROSSTALK_BINARY=$(cd "$build" && pwd)/crosstalk
+CROSSTALK_BINARY=$(cd "$build" && pwd)${CROSSTALK_EMULATOR:+/emulated}/crosstalk
 CROSSTALK_SOURCE=$(pwd)
 CROSSTALK_BUILD=$(cd "$build" && pwd)
 # Several programs share the processors here: threads that wait should sleep, not spin.
@@ -24,7 +25,7 @@ run_one='
   name=$1; results=$2; build=$3
   log=$results/$(printf %s "$name" | tr / .)
   start=$(date +%s.%N)
-  if "$build/tests/$name" --gtest_color=no > "$log.log" 2>&1; then status=ok; else status=FAILED; fi
+  if ${CROSSTALK_EMULATOR:-} "$build/tests/$name" --gtest_color=no > "$log.log" 2>&1; then status=ok; else status=FAILED; fi
   seconds=$(echo "$start $(date +%s.%N)" | awk "{ printf \"%.1f\", \$2 - \$1 }")
   passed=$(sed -n "s/^\[  PASSED  \] \([0-9]*\) tests*\..*/\1/p" "$log.log" | tail -n 1)
   skipped=$(sed -n "s/^\[  SKIPPED \] \([0-9]*\) tests*, listed.*/\1/p" "$log.log" | tail -n 1)

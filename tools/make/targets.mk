@@ -292,7 +292,7 @@ uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 .PHONY: help
 help:  ## this list
 	@echo "make TARGET [VARIABLE=value …]   (a variable that nothing reads is an error)"
-	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/make/targets.mk tools/packaging/packaging.mk tools/make/mpi.mk tools/make/attacks.mk tools/make/course.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/make/targets.mk tools/packaging/packaging.mk tools/make/mpi.mk tools/make/attacks.mk tools/make/arm.mk tools/make/course.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 	@echo "Variables:"
 	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS=-O2  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"
