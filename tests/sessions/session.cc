@@ -95,7 +95,7 @@ SessionFile ParseSessions(const std::string& path, const std::string& text) {
     require(FindInvalidUtf8(line) == std::string::npos, "is not UTF-8 text");
     require(CountUtf8(line) <= kColumns, StrCat("has more than ", kColumns, " columns"));
     const bool control =
-        std::any_of(line.begin(), line.end(), [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == '\x7F'; });
+        std::any_of(line.begin(), line.end(), [](unsigned char c) { return (c < ' ' && c != '\t') || c == '\x7F'; });
     require(!control, "has a control character");
     if (line.starts_with("# ")) {
       require(file.sessions.empty() || !steps->empty(), "the session before this has no step: \"$ …\"");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -45,6 +46,16 @@ class KernelTest : public ::testing::TestWithParam<std::string> {
 // Unit roundoff of T.
 template <typename T>
 inline constexpr double kRoundoff = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
+
+// Whether this program is emulated (tests/run.sh), and takes twenty times as long: tests of all sizes then take some of
+// them, and tests of large ones smaller ones.
+inline bool Emulated() { return std::getenv("CROSSTALK_EMULATOR") != nullptr; }
+template <typename T>
+std::vector<T> SomeOf(const std::vector<T>& all) {
+  std::vector<T> some;
+  for (size_t i = 0; i < all.size(); i += Emulated() ? 3 : 1) some.push_back(all[i]);
+  return some;
+}
 
 // 0 … 4 · 16 + 3: every remainder of a vector of up to 16 lanes, with up to four vectors before it.
 inline constexpr int64_t kMaxLength = 67;

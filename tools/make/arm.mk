@@ -25,18 +25,21 @@ arm: $(ARM_ROOT)/made  ## build the command and the shared library for 64-bit AR
 
 # What starts programs of ARM, and a command that is started so.
 EMULATOR := qemu-aarch64 -L $(abspath $(ARM_ROOT)) -E LD_LIBRARY_PATH=$(abspath $(ARM_ROOT))/usr/lib/aarch64-linux-gnu/openblas-pthread
-ARM_COMMAND := $(abspath $(ARM_BUILD))/emulated/crosstalk
+ARM_COMMAND := $(ARM_BUILD)/emulated/crosstalk
 $(ARM_COMMAND): tools/make/arm.mk
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec %s %s "$$@"\n' '$(EMULATOR)' '$(abspath $(ARM_BUILD))/crosstalk' > $@
 	@chmod +x $@
 
-# In the tests' order of minutes: kernels, the bits of every model, and runs that go from one architecture to the other. ALL=1:
-# all but those that start the host's make, compilers and interpreters on what is built, attack it, or need ranks of MPI.
-ARM_TESTS := kernels/ bits/ models/bindings/c/
+# Kernels, the bits of every model, and runs that go from one architecture to the other, in a few minutes. ALL=1: every test
+# but those that start the host's make, compilers and interpreters on what is built, attack it, or need ranks of MPI, and
+# those that compare targets, of which ARM has one.
 ARM_CANNOT := sessions/abi sessions/cmake sessions/course sessions/english sessions/examples sessions/install sessions/make \
-    sessions/python course/% faults/% fuzz/% mpi/% mutants/% tools/page/report_browser_test
+    sessions/python course/% faults/% fuzz/% mpi/% mutants/% tools/page/report_browser_test kernels/target_bits_test
+ARM_CAN := $(filter-out $(ARM_CANNOT),$(TEST_NAMES))
+ARM_TESTS := $(or $(if $(filter ONLY,$(GIVEN)),$(ONLY)),$(if $(filter ALL,$(GIVEN)),$(ARM_CAN)),$(filter kernels/% \
+    bits/% models/bindings/c/%,$(ARM_CAN)))
 .PHONY: test-arm
-test-arm: $(ARM_ROOT)/made $(ARM_COMMAND) $(COMMAND)  ## build for 64-bit ARM and run its tests under emulation: kernels and bits, ALL=1 or ONLY="kernels/softmax …"
-	+@CROSSTALK_EMULATOR='$(EMULATOR)' CROSSTALK_OTHER_COMMAND='$(abspath $(COMMAND))' $(ARM_MAKE) test \
-	  ONLY='$(if $(filter ONLY,$(GIVEN)),$(ONLY),$(if $(filter ALL,$(GIVEN)),$(filter-out $(ARM_CANNOT),$(TEST_NAMES)),$(ARM_TESTS)))'
+test-arm: $(ARM_ROOT)/made $(ARM_COMMAND) $(COMMAND)  ## build for 64-bit ARM and test it under emulation, in a few minutes; ALL=1, ONLY=
+	+@CROSSTALK_EMULATOR='$(EMULATOR)' CROSSTALK_OTHER_COMMAND='$(abspath $(COMMAND))' \
+	  $(if $(filter ONLY ALL,$(GIVEN)),,CROSSTALK_BITS=few) $(ARM_MAKE) test ONLY='$(ARM_TESTS)'
