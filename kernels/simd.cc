@@ -21,8 +21,8 @@ constexpr char kVariable[] = "CROSSTALK_SIMD";
 
 std::atomic<bool> settled = false;
 
-// Better ones first: their bits are lower. Highway's own list shrinks once it is restricted. ARM has one, NEON, which is
-// the compiler's baseline; Highway 1.0 would miss it on processors without instructions for cryptography.
+// Better ones first: their bits are lower. Highway's own list shrinks once it is restricted. ARM has one, NEON, which
+// is the compiler's baseline; Highway 1.0 would miss it on processors without instructions for cryptography.
 constexpr bool kHasChoice = (HWY_TARGETS & (HWY_TARGETS - 1)) != 0;
 const std::vector<int64_t>& AllTargets() {
   static const std::vector<int64_t> all =

@@ -117,7 +117,7 @@ TEST(AttentionMixingTest, ConvolutionsOfLogitsAndOfWeightsOfAnySize) {
 
 TEST(AttentionHeadsTest, GroupsThatShareKeysAndValues) {
   for (const auto& [h, g] : {std::pair<int64_t, int64_t>{6, 1}, {6, 2}, {6, 3}, {5, 5}}) {
-    for (const int64_t n : {1, 3, 19, 65}) {
+    for (const int64_t n : SomeOf(Sizes{1, 3, 65, 19})) {
       AttentionShape s = Grouped(Shape(2, n, 67, h, h, h, 11, 13), g);
       ExpectNearReference(s);
       if (n < 65) ExpectNearReference(Convolved(s, 2, 3, 4, 5), {}, 0, 1.0);
@@ -156,8 +156,8 @@ TEST(AttentionLongRowsTest, AreComputedTwice) {
   AttentionShape causal = Shape(1, 9, 4801, 2, 140, 3, 1, 1);
   causal.P_l = causal.P_w = causal.R_Mw = causal.R_Xl = true;
   causal.causality = kCausal;
-  ExpectFloatNearReference(causal, {.key_padding = true, .attention = true}, 0.2);
   if (!Emulated()) {
+    ExpectFloatNearReference(causal, {.key_padding = true, .attention = true}, 0.2);
     ExpectFloatNearReference(Talking(Shape(1, 9, 4801, 2, 140, 2, 1, 1)));
     ExpectFloatNearReference(OfKind(kKinds[7], Shape(1, 5, 36600, 12, 12, 12, 2, 2)));
   }
