@@ -85,7 +85,7 @@ struct Pairs<BFloat16Unit::kWidened> {
 };
 
 // Whether the target has vectors that VDPBF16PS takes; that the CPU has the instruction is BFloat16UnitInUse's to say.
-#if HWY_TARGET == HWY_AVX3 && !defined(CROSSTALK_VECTOR_BYTES)
+#if HWY_TARGET == HWY_AVX3
 inline constexpr bool kHasDotProduct = true;
 
 // By their names and not by intrinsics, so that one target serves CPUs with and without them.

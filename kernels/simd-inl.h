@@ -20,16 +20,8 @@ CROSSTALK_BEGIN_TARGET
 // Before a loop over registers.
 #define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
 
-// All lanes that the target has, or as many as vectors of CROSSTALK_VECTOR_BYTES bytes would have: a build with
-// CPPFLAGS=-DCROSSTALK_VECTOR_BYTES=16 adds in the order of a machine with fused multiply-adds and vectors of 16 bytes
-// (NEON), and shows that it is no other.
-#ifdef CROSSTALK_VECTOR_BYTES
-template <class T>
-using Tag = hn::CappedTag<T, CROSSTALK_VECTOR_BYTES / sizeof(T)>;
-#else
 template <class T>
 using Tag = hn::ScalableTag<T>;
-#endif
 template <class T>
 inline constexpr int kLanesOf = static_cast<int>(hn::MaxLanes(Tag<T>()));
 

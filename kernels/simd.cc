@@ -30,6 +30,9 @@ const std::vector<int64_t>& AllTargets() {
   return all;
 }
 
+// Highway 1.2 calls the baseline of ARM NEON_WITHOUT_AES.
+std::string NameOf(int64_t target) { return HWY_ARCH_ARM_A64 ? "NEON" : hwy::TargetName(target); }
+
 int64_t TargetOf(std::string_view source, std::string_view name) {
   const auto upper = [](std::string_view text) {
     std::string result(text);
@@ -37,7 +40,7 @@ int64_t TargetOf(std::string_view source, std::string_view name) {
     return result;
   };
   for (const int64_t target : AllTargets()) {
-    if (upper(name) == upper(hwy::TargetName(target))) return target;
+    if (upper(name) == upper(NameOf(target))) return target;
   }
   FailField(ErrorKind::kUsage, source, Quoted(name), " is not a SIMD target of this CPU and this program, which have ",
             Join(SupportedSimdTargets(), ", "));
@@ -54,11 +57,11 @@ void Choose(int64_t target) {  // 0: the best
 
 }  // namespace
 
-std::string SimdTargetName() { return hwy::TargetName(ThisTarget()); }
+std::string SimdTargetName() { return NameOf(ThisTarget()); }
 
 std::vector<std::string> SupportedSimdTargets() {
   std::vector<std::string> names;
-  for (const int64_t target : AllTargets()) names.push_back(hwy::TargetName(target));
+  for (const int64_t target : AllTargets()) names.push_back(NameOf(target));
   return names;
 }
 

@@ -110,7 +110,10 @@ void TrainingRun::WriteRunFile() const {
   if (ranks_) session.ranks = ranks_->places();
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
-    for (const Json& earlier : JsonReader(before, folder_.RunFile()).Array("sessions")) sessions.Append(earlier);
+    for (const Json& earlier : JsonReader(before, folder_.RunFile()).Array("sessions")) {
+      FromJson<RunSession>(earlier, folder_.RunFile() + ": sessions");  // refused here if it is none
+      sessions.Append(earlier);
+    }
   }
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->optimization.seed)).Set("attention", Name(config_->model.attention.kind));

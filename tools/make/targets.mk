@@ -158,12 +158,6 @@ test-browser: $(COMMAND) $(BROWSER_TEST)  ## open the pages of a report in headl
 	  OMP_WAIT_POLICY=passive $(BROWSER_TEST) --gtest_brief=1
 	@echo "look at $(BUILD)/screenshots"
 
-# In a build of its own: what adds in vectors of 16 bytes adds in NEON's order, with this CPU's fused multiply-adds.
-.PHONY: test-narrow
-test-narrow:  ## run the kernels' tests and the published runs in vectors of 16 bytes, as on NEON
-	@$(MAKE) --no-print-directory test BUILD=$(BUILD)-narrow CPPFLAGS='$(CPPFLAGS) -DCROSSTALK_VECTOR_BYTES=16' \
-	  ONLY='kernels/ bits/'
-
 .PHONY: layers
 layers:  ## check that every include points up the list of layers
 	@sh tools/make/check_layers.sh
