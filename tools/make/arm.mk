@@ -13,7 +13,8 @@ $(ARM_ROOT)/made: packages.txt
 	@mkdir -p $(@D)
 	@echo "  unpack $(words $(ARM_PACKAGES)) packages of arm64 and what they need"
 	@mmdebstrap --quiet --variant=extract --architectures=arm64 --include=$(subst $(EMPTY) ,$(COMMA),$(ARM_PACKAGES)) \
-	  "$$(. /etc/os-release; echo "$$VERSION_CODENAME")" $(ARM_ROOT)
+	  "$$(. /etc/os-release; echo "$$VERSION_CODENAME")" $(ARM_ROOT) \
+	  $(firstword $(wildcard /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list))
 	@find $(ARM_ROOT) -lname '/*' -exec sh -c 'ln -snf "$$0$$(readlink "$$1")" "$$1"' $(abspath $(ARM_ROOT)) {} \;
 	@rm -rf $(ARM_ROOT)/dev $(ARM_ROOT)/etc $(ARM_ROOT)/tmp $(ARM_ROOT)/var  # the emulator looks for each path here first
 	@touch $@
