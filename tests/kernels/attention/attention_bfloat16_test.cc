@@ -10,6 +10,7 @@
 #include "crosstalk/runtime/random.h"
 #include "gtest/gtest.h"
 #include "tests/kernels/attention/attention_problem.h"
+#include "tests/kernels/attention/near_reference.h"
 
 namespace crosstalk::kernels {
 namespace attention_bfloat16_test {

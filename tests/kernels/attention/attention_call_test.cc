@@ -8,6 +8,7 @@
 #include "crosstalk/kernels/rows.h"
 #include "gtest/gtest.h"
 #include "tests/kernels/attention/attention_problem.h"
+#include "tests/kernels/attention/near_reference.h"
 
 namespace crosstalk::kernels {
 namespace attention_call_test {

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/kernels/attention/attention_problem.h"
+#include "tests/kernels/attention/near_reference.h"
 
 namespace crosstalk::kernels {
 namespace attention_extremes_test {
