@@ -35,7 +35,8 @@ endif
 endif
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
-    $(if $(filter test test-arm sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter test-arm,$(GOALS)),ALL) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
+    $(if $(filter test test-arm sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter test-arm,$(GOALS)),ALL) \
+    $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
     $(if $(filter exercise grade,$(GOALS)),SUBMISSION)

@@ -7,7 +7,6 @@
 #define CROSSTALK_KERNELS_PHILOX_INL_H_
 #endif
 
-#include <algorithm>
 #include <cstdint>
 
 #include "crosstalk/kernels/simd-inl.h"

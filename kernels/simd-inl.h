@@ -125,9 +125,8 @@ HWY_INLINE void Map2(int64_t count, const T* a, const T* b, T* y, F f) {
 }
 
 // Every sum has one order, that of vectors of 64 bytes, whatever the width of the target's: its bits are the same on
-// all of them. kSumLanes<T> partial sums stand side by side in one, two
-// or four registers, as lane l of an accumulator takes the elements l, l + kSumLanes, …; SumOfLanes64 folds them by
-// halves.
+// all of them. kSumLanes<T> partial sums stand side by side in one, two or four registers, as lane l of an accumulator
+// takes the elements l, l + kSumLanes, …; SumOfLanes64 folds them by halves.
 template <class T>
 inline constexpr int kSumLanes = 64 / static_cast<int>(sizeof(T));
 template <class T>

@@ -26,7 +26,7 @@ std::atomic<bool> settled = false;
 constexpr bool kHasChoice = (HWY_TARGETS & (HWY_TARGETS - 1)) != 0;
 const std::vector<int64_t>& AllTargets() {
   static const std::vector<int64_t> all =
-      HWY_ARCH_ARM_A64 ? std::vector<int64_t>{HWY_STATIC_TARGET} : hwy::SupportedAndGeneratedTargets();
+      kHasChoice ? hwy::SupportedAndGeneratedTargets() : std::vector<int64_t>{HWY_STATIC_TARGET};
   return all;
 }
 

@@ -6,7 +6,6 @@
 ARM_BUILD := $(BUILD)-arm
 ARM_ROOT := $(ARM_BUILD)/root
 ARM_PACKAGES := libgomp1 $(filter lib% %-dev,$(shell sed -n 's/^\(build\|test\)  *//p' packages.txt))
-EMPTY :=
 COMMA := ,
 $(ARM_ROOT)/made: packages.txt
 	@rm -rf $(ARM_ROOT)

@@ -226,6 +226,7 @@ INSTALL_ROOT := $(DESTDIR)$(PREFIX)
 root = '$(subst ','\'',$(INSTALL_ROOT))'
 libroot = '$(subst ','\'',$(INSTALL_ROOT)/$(LIBDIR))'
 # The templates *.in of what names the installed files. PROMISED: how a version that this one satisfies begins.
+EMPTY :=
 UP := $(subst $(EMPTY) ,/,$(patsubst %,..,$(subst /, ,$(LIBDIR)) cmake crosstalk))
 PROMISED := $(call version_part,1)[.]$(if $(filter 0,$(call version_part,1)),$(call version_part,2)[.])
 STATIC_LIBS := $(LDLIBS) -lgomp
