@@ -2,23 +2,22 @@
 // stands there, and its losses, gradients' norms, optimizer's state, answers and text are the same. The ways to carry
 // it out:
 //
-//   machine  each SIMD target of this CPU, and for bfloat16 each of its units; an emulated one (EmulatedMachine)
+//   target   each SIMD target of this CPU, and for bfloat16 each of its units
 //   threads  1, 2, 3, 7
 //   ranks    none, 1, 2, 3, or one for each part of a step: threads of this process (tests/mpi has processes)
-//   cut      none; stopped after a step; killed after a checkpoint; both go on elsewhere: on another machine of the
-//            same rounding, other threads and other ranks. Or continued: finished as it was planned, then given more
-//            steps
+//   cut      none; stopped after a step; killed after a checkpoint; both go on elsewhere: on another target, other
+//            threads and other ranks. Or continued: finished as it was planned, then given more steps
 //   host     the library, the C interface, the command by its options or by a configuration file, Python
 //
-// Each row is trained once for each rounding, in a way that makes most values meet for the first time: in the end each
+// Each row is trained once, in a way that makes most values meet for the first time: in the end each
 // value of these axes has met each of the others', and each model, attention, implementation, optimizer and precision,
 // which is checked. CROSSTALK_BITS=all trains every row in every way, in half an hour; CROSSTALK_BITS=few the rows that
 // have something first of a model, once each; CROSSTALK_BITS=publish (make published-bits) rewrites the file.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -41,6 +40,7 @@
 #include "tests/bits/published.h"
 #include "tests/bits/ways.h"
 #include "tests/support/command_checks.h"
+#include "tests/support/kernel_test.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_transport.h"
 #include "tests/support/tiny_models.h"
@@ -56,7 +56,7 @@ using Words = std::vector<std::string>;
 class PlaceScope {
  public:
   explicit PlaceScope(const Place& place) : threads_(place.threads) {
-    kernels::RestrictSimdTarget(place.machine.launcher.empty() ? place.machine.target : "");
+    kernels::RestrictSimdTarget(place.target);
     kernels::RestrictBFloat16Unit(place.unit);
   }
   ~PlaceScope() {
@@ -131,18 +131,15 @@ void TrainByC(const Part& part) {
 }
 
 void TrainByCommand(const Part& part, const Place& place, Host host) {
-  Words words = {
-      "train", "--out", part.folder, "--simd", place.machine.target, "--threads", std::to_string(place.threads)};
+  Words words = {"train", "--out", part.folder, "--simd", place.target, "--threads", std::to_string(place.threads)};
   if (part.resumed) words = Joined(words, {"--resume", "auto"});
   if (host == Host::kFile) {
-    WriteBytes(part.folder + ".json", JsonOf(part));
+    PutFile(part.folder + ".json", JsonOf(part));
     words = Joined(words, {"--config", part.folder + ".json"});
   } else {
     words = Joined(words, part.options);
   }
-  const bool here = place.machine.launcher.empty();
-  Succeeded(RunCommand(here ? words : Joined(place.machine.launcher, words),
-                       {.program = here ? "" : "/usr/bin/env", .environment = {"CROSSTALK_BFLOAT16=" + place.unit}}));
+  Succeeded(RunCommand(words, {.environment = {"CROSSTALK_BFLOAT16=" + place.unit}}));
 }
 
 constexpr char kPython[] = R"(
@@ -161,8 +158,8 @@ constexpr bool kInstrumented = true;
 constexpr bool kInstrumented = false;
 #endif
 bool HasPython() {
-  const bool emulated = std::getenv("CROSSTALK_EMULATOR") != nullptr;  // then the interpreter is another machine's
-  return !kInstrumented && !emulated && std::getenv("CROSSTALK_BUILD") != nullptr;
+  // An emulated program cannot be loaded by this machine's interpreter.
+  return !kInstrumented && !kernels::Emulated() && std::getenv("CROSSTALK_BUILD") != nullptr;
 }
 
 void TrainByPython(const Part& part, const Place& place) {
@@ -170,7 +167,7 @@ void TrainByPython(const Part& part, const Place& place) {
   Succeeded(RunCommand({"-c", kPython, part.folder, JsonOf(part), part.resumed ? "auto" : "none",
                         std::to_string(part.steps), std::to_string(place.threads)},
                        {.program = "/usr/bin/python3",
-                        .environment = {"PYTHONDONTWRITEBYTECODE=1", "CROSSTALK_SIMD=" + place.machine.target,
+                        .environment = {"PYTHONDONTWRITEBYTECODE=1", "CROSSTALK_SIMD=" + place.target,
                                         "PYTHONPATH=" + source + "/models/bindings/python",
                                         "CROSSTALK_LIBRARY=" + build + "/lib/libcrosstalk.so"}}));
 }
@@ -273,20 +270,10 @@ std::string Carry(const PublishedRow& row, const Way& way, const Batch& batch, R
   const std::string run = dir / "run";
   const int64_t steps = std::stoi(row.Get("--steps"));
   Part first = {.folder = run, .options = row.options}, second = {.folder = run, .options = {}, .resumed = true};
-  const auto set = [&](const std::string& option, const std::string& value) {
-    const auto found = std::find(first.options.begin(), first.options.end(), option);
-    if (found != first.options.end()) {
-      *(found + 1) = value;
-    } else {
-      first.options.insert(first.options.end(), {option, value});
-    }
-  };
   if (way.cut == Cut::kStopped) first.steps = 1;
-  if (way.cut == Cut::kKilled) set("--checkpoint-every", "1"), set("--keep", "2");
+  if (way.cut == Cut::kKilled) first.options = WithOptions(row.options, {{"--checkpoint-every", "1"}, {"--keep", "2"}});
   if (way.cut == Cut::kContinued) {
-    set("--steps", row.Get("--continued-at"));
-    const auto planned = std::find(first.options.begin(), first.options.end(), "--continued-at");
-    first.options.erase(planned, planned + 2);
+    first.options = WithOptions(row.options, {{"--steps", row.Get("--continued-at")}, {"--continued-at", ""}});
     second.options = {"--steps", row.Get("--steps")};
   }
   Train(first, way.first, way.host);
@@ -319,7 +306,6 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
   // A run waits for the disk at each file; where temporary files may be in memory, they are.
   if (std::filesystem::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
   std::filesystem::current_path(std::getenv("CROSSTALK_SOURCE"));
-  const std::vector<std::vector<Machine>> machines = AllMachines();
   PublishedBits published;
   Coverage coverage;
   std::set<std::string> by_python;  // models
@@ -343,21 +329,18 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
       if (publish && first) row.sum = sum;
       EXPECT_EQ(sum, row.sum) << "the published sum";
     };
-    for (const std::vector<Machine>& alike : machines) {
-      const auto draw_way = [&] { return DrawWay(row, alike, draw); };
-      Way best;
-      int64_t most = -1;
-      for (int i = 0; i < 16; ++i) {
-        const Way way = draw_way();
-        const int64_t met = coverage.CountNew(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
-        if (met > most) best = way, most = met;
-      }
-      const bool in_float = best.first.unit.empty() && best.first.machine.launcher.empty();
-      if (only_what_has_not_met && most == 0) continue;
-      if (HasPython() && in_float && by_python.insert(row.Get("--model")).second) best.host = Host::kPython;
-      train(best);
-      for (int i = 0; all && i < 100; ++i) train(draw_way());
+    Way best;
+    int64_t most = -1;
+    for (int i = 0; i < 16; ++i) {
+      const Way way = DrawWay(row, draw);
+      const int64_t count = coverage.CountNew(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
+      if (count > most) best = way, most = count;
     }
+    if (only_what_has_not_met && most == 0) return;
+    const bool in_float = best.first.unit.empty();
+    if (HasPython() && in_float && by_python.insert(row.Get("--model")).second) best.host = Host::kPython;
+    train(best);
+    for (int i = 0; all && i < 100; ++i) train(DrawWay(row, draw));
   };
   for (const bool only_what_has_not_met : {false, true}) {
     for (PublishedRow& row : published.rows) {

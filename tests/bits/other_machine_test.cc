@@ -1,14 +1,12 @@
 // Runs and folders that go from this kind of processor to another and back. CROSSTALK_OTHER_COMMAND is the command of
 // the other: under `make test-arm`, where this program is one of ARM and emulated, that of x86.
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/runtime/checksum.h"
 #include "tests/bits/published.h"
 #include "tests/support/command_checks.h"
@@ -26,16 +24,6 @@ std::string There() { return std::getenv("CROSSTALK_OTHER_COMMAND"); }
 
 std::string On(const std::string& command, const Words& words) {
   return Succeeded(RunCommand(words, {.program = command})).output;
-}
-
-// `options` with others' values in place of their own, and without those of value "".
-Words With(Words options, const std::vector<std::pair<std::string, std::string>>& others) {
-  for (const auto& [option, value] : others) {
-    const auto found = std::find(options.begin(), options.end(), option);
-    if (found != options.end()) options.erase(found, found + 2);
-    if (!value.empty()) options.insert(options.end(), {option, value});
-  }
-  return options;
 }
 
 class OtherMachineTest : public ::testing::Test {
@@ -59,10 +47,10 @@ TEST_F(OtherMachineTest, ARunThatGoesThereAndBackEndsWithTheBitsOfOneInOnePiece)
     On(There(), Joined({"train", "--out", whole}, row.options));
     for (const auto& machines : {std::vector{Here(), There(), Here()}, {There(), Here(), There()}}) {
       const std::string run = whole + (machines[0] == Here() ? "-from-here" : "-from-there");
-      const Words begin = With(row.options, {{"--steps", row.Get("--continued-at")},
-                                             {"--continued-at", ""},
-                                             {"--checkpoint-every", "1"},
-                                             {"--keep", "9"}});
+      const Words begin = WithOptions(row.options, {{"--steps", row.Get("--continued-at")},
+                                                    {"--continued-at", ""},
+                                                    {"--checkpoint-every", "1"},
+                                                    {"--keep", "9"}});
       On(machines[0], Joined({"train", "--out", run}, begin));
       On(machines[1], {"train", "--out", run, "--resume", "auto", "--steps", row.Get("--steps")});
       const CheckpointStore store(run + "/checkpoints");

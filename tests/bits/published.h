@@ -7,11 +7,13 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "gtest/gtest.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
@@ -33,6 +35,17 @@ struct PublishedRow {
     return found == options.end() ? otherwise : *(found + 1);
   }
 };
+
+// `options` with others' values in place of their own, and without those of value "".
+inline std::vector<std::string> WithOptions(std::vector<std::string> options,
+                                            const std::vector<std::pair<std::string, std::string>>& others) {
+  for (const auto& [option, value] : others) {
+    const auto found = std::find(options.begin(), options.end(), option);
+    if (found != options.end()) options.erase(found, found + 2);
+    if (!value.empty()) options.insert(options.end(), {option, value});
+  }
+  return options;
+}
 
 struct PublishedBits {
   std::string head;  // the lines above the rows
@@ -65,7 +78,7 @@ struct PublishedBits {
   void Write() const {
     std::string text = head;
     for (const PublishedRow& row : rows) text += StrCat(row.name, "\n  ", row.sum, "\n");
-    WriteBytes(Path(), text);
+    PutFile(Path(), text);
   }
 };
 

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,28 +17,6 @@
 
 namespace crosstalk::bits {
 
-struct Machine {
-  std::string target;                 // as --simd has it
-  std::vector<std::string> launcher;  // the words that start the command on it; none: it is this one
-};
-
-// An emulated processor is one more machine, on which only the command runs. CROSSTALK_EMULATED names its target and
-// how its command is started: "NEON qemu-aarch64 build-arm/crosstalk".
-inline std::optional<Machine> EmulatedMachine() {
-  const char* const emulated = std::getenv("CROSSTALK_EMULATED");
-  if (emulated == nullptr) return std::nullopt;
-  const std::vector<std::string> words = Split(emulated, ' ');
-  return Machine{words.at(0), {words.begin() + 1, words.end()}};
-}
-
-// This one with each of its targets, and the emulated one: each row is trained on one of each.
-inline std::vector<std::vector<Machine>> AllMachines() {
-  std::vector<std::vector<Machine>> machines(1);
-  for (const std::string& target : kernels::SupportedSimdTargets()) machines[0].push_back({target, {}});
-  if (const auto emulated = EmulatedMachine()) machines.push_back({*emulated});
-  return machines;
-}
-
 enum class Host { kLibrary, kC, kCommand, kFile, kPython };
 enum class Cut { kNone, kStopped, kKilled, kContinued };
 inline constexpr const char* kHostNames[] = {"library", "C", "command", "configuration file", "Python"};
@@ -50,12 +26,12 @@ inline constexpr int kRanks[] = {0, 1, 2, 3, -1};  // -1: one for each part
 
 // Where a session of a run computes.
 struct Place {
-  Machine machine;
-  std::string unit;  // of bfloat16; "" in float
+  std::string target;  // as --simd has it
+  std::string unit;    // of bfloat16; "" in float
   int threads = 1, ranks = 0;
 
   std::string Text() const {
-    return StrCat(machine.target, unit.empty() ? "" : " ", unit, ", ", threads, " threads",
+    return StrCat(target, unit.empty() ? "" : " ", unit, ", ", threads, " threads",
                   ranks == 0 ? "" : StrCat(", ", ranks, " ranks"));
   }
 };
@@ -83,10 +59,10 @@ inline Point PointOf(const PublishedRow& row) {
 }
 
 inline Point PointOf(const PublishedRow& row, const Way& way) {
-  Point point = {{"machine", way.first.machine.target},
+  Point point = {{"target", way.first.target},
                  {"threads", std::to_string(way.first.threads)},
                  {way.cut == Cut::kContinued ? "continued" : "cut", kCutNames[static_cast<int>(way.cut)]}};
-  if (way.host != Host::kPython && way.first.machine.launcher.empty() && way.cut != Cut::kStopped) {
+  if (way.host != Host::kPython && way.cut != Cut::kStopped) {
     point["host"] = kHostNames[static_cast<int>(way.host)];
   }
   // Ranks are the library's, and of rows whose steps have parts.
@@ -134,16 +110,13 @@ class Coverage {
   std::set<Pair> met_;
 };
 
-// One of all ways to train a row on these machines; `draw` gives a number below its argument.
+// One of all ways to train a row on this machine; `draw` gives a number below its argument.
 template <typename Draw>
-Way DrawWay(const PublishedRow& row, const std::vector<Machine>& machines, const Draw& draw) {
-  const Machine& machine = machines[draw(machines.size())];
-  std::vector<Machine> others;  // to go on with
-  std::copy_if(machines.begin(), machines.end(), std::back_inserter(others),
-               [&](const Machine& other) { return other.launcher == machine.launcher; });
-  const bool here = machine.launcher.empty();
-  kernels::RestrictSimdTarget(here ? machine.target : "");
-  const auto units = here ? kernels::SupportedBFloat16Units() : std::vector<std::string>{"widened"};
+Way DrawWay(const PublishedRow& row, const Draw& draw) {
+  const std::vector<std::string> targets = kernels::SupportedSimdTargets();
+  const std::string& target = targets[draw(targets.size())];
+  kernels::RestrictSimdTarget(target);
+  const std::vector<std::string> units = kernels::SupportedBFloat16Units();
   const std::string unit = row.Get("--precision") == "bf16" ? units[draw(units.size())] : "";
   kernels::RestrictSimdTarget("");
   const int parts = std::stoi(row.Get("--shards", "1"));
@@ -151,11 +124,10 @@ Way DrawWay(const PublishedRow& row, const std::vector<Machine>& machines, const
   // Seldom what takes longer: a process of its own, a second session.
   const size_t host = draw(40);
   way.host = host < 30 ? Host::kLibrary : host < 38 ? Host::kC : host == 38 ? Host::kFile : Host::kCommand;
-  if (!here) way.host = Host::kCommand;
   if (draw(2) == 0) way.cut = static_cast<Cut>(draw(row.Get("--continued-at").empty() ? 3 : 4));
   if (way.cut == Cut::kStopped && way.host > Host::kC) way.cut = Cut::kKilled;
-  way.first = {.machine = machine, .unit = unit};
-  way.second = {.machine = others[draw(others.size())], .unit = unit};
+  way.first = {.target = target, .unit = unit};
+  way.second = {.target = targets[draw(targets.size())], .unit = unit};
   if (unit == "dot-product") way.second.unit = "widened";  // the same sums, on every target
   for (Place* place : {&way.first, &way.second}) {
     place->threads = kThreads[draw(std::size(kThreads))];

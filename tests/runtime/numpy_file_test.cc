@@ -11,6 +11,7 @@
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"
 #include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace numpy_file_test {

@@ -25,13 +25,11 @@ inline std::string BundleFixture(const std::string& name) {
   return std::string(source == nullptr ? "." : source) + "/tests/models/interop/mesh/bundles/" + name;
 }
 
-inline void WriteFileBytes(const std::string& path, const std::string& bytes) { PutFile(path, bytes); }
-
 // PREFIX.index of such entries, in this order, as damaged as they are.
 inline void WriteIndex(const std::string& prefix, int64_t shards, const std::vector<BundleEntry>& entries) {
   std::vector<TableEntry> table = {{"", BundleHeaderBytes(shards)}};
   for (const BundleEntry& entry : entries) table.push_back({entry.name, BundleEntryBytes(entry)});
-  WriteFileBytes(BundleIndexPath(prefix), WriteTable(table));
+  PutFile(BundleIndexPath(prefix), WriteTable(table));
 }
 
 // Models of every attention that the format can say, their way out and in.

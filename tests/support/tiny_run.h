@@ -38,8 +38,6 @@ inline std::string ReadBytes(const std::string& path) {
   return out.str();
 }
 
-inline void WriteBytes(const std::string& path, const std::string& bytes) { PutFile(path, bytes); }
-
 // Every path under a folder with the size and bytes of its files: what "nothing was overwritten" is checked by.
 inline std::string Snapshot(const std::string& folder) {
   std::vector<std::string> entries;

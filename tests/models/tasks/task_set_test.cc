@@ -2,6 +2,7 @@
 
 #include "crosstalk/models/tasks/measures.h"
 #include "tests/support/task_cases.h"
+#include "tests/support/temp_dir.h"
 
 namespace crosstalk::task_set_test {
 

@@ -186,7 +186,7 @@ TEST(EventLogTest, AResumedRunKeepsWhatPrecedesAndGoesOnInANewFile) {
   }
   const std::string name = ReadEvents(dir.path()).names[0];
   const std::string whole = ReadBytes(dir / name);
-  WriteBytes(dir / name, whole.substr(0, whole.size() - 3));  // cut off while it was written
+  PutFile(dir / name, whole.substr(0, whole.size() - 3));  // cut off while it was written
   { EventLog log(dir.path(), 2, MetricsLog::Evaluated::kYes); }
   EXPECT_EQ(tags_and_steps(), (All{{"train/loss", 1}, {"train/loss", 2}, {"eval/loss", 2}}));
   EXPECT_EQ(ReadEvents(dir.path()).restarts, std::vector<int64_t>{3});
@@ -208,8 +208,8 @@ TEST(EventLogTest, DamageEndsAFileAndForeignFilesStay) {
   const std::string name = ReadEvents(dir.path()).names[0];
   std::string bytes = ReadBytes(dir / name);
   bytes[bytes.size() - 10] ^= 1;
-  WriteBytes(dir / name, bytes);
-  WriteBytes(dir / "events.out.tfevents.9999999999.elsewhere", "of another program");
+  PutFile(dir / name, bytes);
+  PutFile(dir / "events.out.tfevents.9999999999.elsewhere", "of another program");
   { EventLog log(dir.path(), 5, MetricsLog::Evaluated::kYes); }
   EXPECT_EQ(ReadBytes(dir / "events.out.tfevents.9999999999.elsewhere"), "of another program");
   std::filesystem::remove(dir / "events.out.tfevents.9999999999.elsewhere");

@@ -27,13 +27,13 @@ TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
   expect(folder, false, {});
   const RunLock lock(folder.path());
   expect(folder, false, {});
-  WriteBytes(dir / "run/letter.txt", "Dear reader");
+  PutFile(dir / "run/letter.txt", "Dear reader");
   expect(folder, false, "letter.txt");
-  WriteBytes(folder.RunFile(), "{}");
+  PutFile(folder.RunFile(), "{}");
   expect(folder, true, {});
   CreateDirectories(dir / "lost/checkpoints/.step-00000000.tmp-1");  // of a run that was cut in its first save
   expect(lost, false, {});
-  WriteBytes(dir / "lost/checkpoints/letter.txt", "Dear reader");
+  PutFile(dir / "lost/checkpoints/letter.txt", "Dear reader");
   expect(lost, false, "checkpoints");
   CheckpointStore(lost.CheckpointDirectory()).Save(3, {});
   expect(lost, true, {});
@@ -43,10 +43,10 @@ TEST(RunFolderTest, AnotherFormatIsRefused) {
   const TempDir dir;
   const RunFolder folder(dir.path());
   for (const char* text : {"{}", R"({"format": 77})", R"({"format": "2"})", "[]"}) {
-    WriteBytes(folder.RunFile(), text);
+    PutFile(folder.RunFile(), text);
     EXPECT_THROW(folder.ReadRunFile(), Error) << text;
   }
-  WriteBytes(folder.RunFile(), Json::MakeObject({{"format", kRunFormat}}).Dump());
+  PutFile(folder.RunFile(), Json::MakeObject({{"format", kRunFormat}}).Dump());
   EXPECT_NO_THROW(folder.ReadRunFile());
 }
 
@@ -101,7 +101,7 @@ TEST(RunLockTest, NewFoldersCountUp) {
   const TempDir dir;
   const auto first = RunLock::OfNewFolder(dir / "runs", "t5");
   EXPECT_EQ(first->folder(), dir / "runs/t5-1");
-  WriteBytes(dir / "runs/t5-2", "a file");
+  PutFile(dir / "runs/t5-2", "a file");
   EXPECT_EQ(RunLock::OfNewFolder(dir / "runs", "t5")->folder(), dir / "runs/t5-3");
 }
 
@@ -113,7 +113,7 @@ TEST(RunLockTest, AnUnusedFolderGoesWithTheLockThatCreatedIt) {
   EXPECT_EQ(KindOf(dir / "t5-1"), PathKind::kNothing);
   {
     const RunLock lock(dir / "run");
-    WriteBytes(dir / "run/metrics.jsonl", "");
+    PutFile(dir / "run/metrics.jsonl", "");
   }
   EXPECT_EQ(KindOf(dir / "run/metrics.jsonl"), PathKind::kFile);
   CreateDirectories(dir / "empty");
@@ -148,7 +148,7 @@ TEST(RunLockTest, FoldersOfManyProcessesAreDistinct) {
         const auto lock = RunLock::OfNewFolder(dir / "runs", "t5");
         if (round % 2 == 0) continue;
         if (KindOf(lock->folder() + "/run.json") != PathKind::kNothing) failed = 1;
-        WriteBytes(lock->folder() + "/run.json", "{}");
+        PutFile(lock->folder() + "/run.json", "{}");
       }
     } catch (...) {
       failed = 2;
@@ -180,11 +180,11 @@ TEST(MetricsLogTest, ResumingDropsWhatWillBeWrittenAgain) {
   const std::string measured = Line("eval", 2).Dump() + "\n";
   const std::string later = Line("train", 3).Dump() + "\n" + Line("eval", 3).Dump() + "\n";
   for (const std::string& cut_off : {std::string(), std::string("{\"event\": \"tr")}) {
-    WriteBytes(path, kept_always + measured + later + cut_off);
+    PutFile(path, kept_always + measured + later + cut_off);
     EXPECT_EQ(Written(path, 2, Evaluated::kYes), kept_always + measured);
-    WriteBytes(path, kept_always + measured + later + cut_off);
+    PutFile(path, kept_always + measured + later + cut_off);
     EXPECT_EQ(Written(path, 2, Evaluated::kNo), kept_always);
-    WriteBytes(path, kept_always + measured + later + cut_off);
+    PutFile(path, kept_always + measured + later + cut_off);
     EXPECT_EQ(Written(path, 3, Evaluated::kYes), kept_always + measured + later);
   }
 }
@@ -198,7 +198,7 @@ TEST(MetricsLogTest, ADamagedFileIsKeptBesideTheNewOne) {
        {std::string("not a line of ours\n"), std::string("\0\0\0\n", 4), std::string("{\"event\": \"train\"}\n"),
         std::string("{\"event\": 1, \"step\": 1}\n"), std::string("[]\n")}) {
     const std::string before = first + damaged + second;
-    WriteBytes(path, before);
+    PutFile(path, before);
     const MetricsLog log(path, 2, Evaluated::kNo);
     const std::string kept = path + ".damaged-" + std::to_string(++number);
     EXPECT_TRUE(testing::Contains(log.damage(), path + ": line 2: ")) << log.damage();
@@ -212,9 +212,9 @@ TEST(MetricsLogTest, ADamagedFileIsKeptBesideTheNewOne) {
 TEST(MetricsLogTest, ALineThatIsNotJsonIsNamedByItsNumber) {
   const TempDir dir;
   const std::string path = dir / "metrics.jsonl";
-  WriteBytes(path, Line("train", 1).Dump() + "\n" + Line("eval", 1).Dump() + "\n{\"cut");
+  PutFile(path, Line("train", 1).Dump() + "\n" + Line("eval", 1).Dump() + "\n{\"cut");
   EXPECT_EQ(ReadMetrics(path).size(), 2u);
-  WriteBytes(path, Line("train", 1).Dump() + "\nnonsense\n");
+  PutFile(path, Line("train", 1).Dump() + "\nnonsense\n");
   testing::ExpectError([&] { ReadMetrics(path); }, ErrorKind::kData, {"line 2"});
 }
 

@@ -245,8 +245,8 @@ TEST_F(AttendTest, NumPysFilesAreReadAndWritten) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "both.npy"));
   std::filesystem::rename(dir_ / "X.npy", dir_ / "other.npy");
   ExpectExit(attend("other.npy", "Y.npy"), 3, {"other.npy: tensor 'other'", "is not part of an attention layer"});
-  WriteBytes(dir_ / "objects.npy", "\x93NUMPY\1" + std::string("\0\x3D\0", 3) +
-                                       "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}       \n");
+  PutFile(dir_ / "objects.npy", "\x93NUMPY\1" + std::string("\0\x3D\0", 3) +
+                                    "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}       \n");
   ExpectExit(attend("objects.npy", "Y.npz"), 3, {"objects.npy: the dtype \"|O\" cannot be loaded"});
 }
 

@@ -257,9 +257,9 @@ TEST_F(ImportExportTest, AMaskedLmIsMeasuredWithoutAnotherHead) {
   Store(bert, In());
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n", text;
   for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n##" + c + "\n";
-  WriteBytes(In() + "/vocab.txt", vocabulary);
+  PutFile(In() + "/vocab.txt", vocabulary);
   for (int i = 0; i < 200; ++i) text += "some words that are read. and some more. \n\n";
-  WriteBytes(dir_ / "text", text);
+  PutFile(dir_ / "text", text);
   Succeeded(Import());
   for (const std::string& form : {In(), Model()}) {
     const CommandResult result =

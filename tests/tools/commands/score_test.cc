@@ -40,7 +40,7 @@ TEST(ScoreTest, RightAnswersScoreFully) {
       }
       for (const TaskFile& one : type.write(type, rows, predictions, TaskSplit::kDev)) {
         std::filesystem::create_directories(std::filesystem::path(dir / one.name).parent_path());
-        WriteBytes(dir / one.name, one.contents);
+        PutFile(dir / one.name, one.contents);
       }
       const double full = std::string(folder) == "/squad" ? 100 : 1;
       EXPECT_NEAR(MainScore(type, type.score(type, rows, predictions)), 1, 1e-12) << type.name;
@@ -50,7 +50,7 @@ TEST(ScoreTest, RightAnswersScoreFully) {
       if (type.form == TaskForm::kRegression) continue;
       Json words = Json::MakeObject();
       for (const TaskRow& row : rows) words.Set(row.id, row.targets[0]);
-      WriteBytes(dir / "words.json", words.Dump());
+      PutFile(dir / "words.json", words.Dump());
       EXPECT_EQ(score(type, *file, {dir / "words.json", "--text"}).output, scores) << type.name;
     }
   }

@@ -87,7 +87,7 @@ class ReportBrowserTest : public ::testing::Test {
     browser_ = std::make_unique<Browser>(*folder_ / "browser");
     std::string text;
     for (int i = 0; i < 400; ++i) text += "The <script>document.title = 'taken'</script> cat & the dog went home. ";
-    WriteBytes(*folder_ / "text.txt", text);
+    PutFile(*folder_ / "text.txt", text);
     for (const char* attention : {"talking", "multihead"}) {
       const std::string run = Run(attention);
       Succeeded(RunCommand(TinyTrain({"--attention", attention, "--data", *folder_ / "text.txt", "--steps", "120",
@@ -96,7 +96,7 @@ class ReportBrowserTest : public ::testing::Test {
     }
     Succeeded(RunCommand({"report", Run("talking"), Run("multihead"), "--out", Path("runs")}));
     std::filesystem::copy_file(Run("talking") + "/report.html", Path("run"));
-    WriteBytes(Path("parts"), PageOfParts());
+    PutFile(Path("parts"), PageOfParts());
     const CommandResult table = Succeeded(RunCommand({"reproduce", "--table", "1", "--scale", "small", "--cells",
                                                       PublishedCells(), "--assemble", "--out", *folder_ / "table-1"}));
     std::filesystem::copy_file(*folder_ / "table-1/report.html", Path("table"));
@@ -125,7 +125,7 @@ class ReportBrowserTest : public ::testing::Test {
     EXPECT_GT(picture.size(), 5000U);
     if (const char* folder = std::getenv("CROSSTALK_SCREENSHOTS")) {
       std::filesystem::create_directories(folder);
-      WriteBytes(StrCat(folder, "/", name, ".png"), picture);
+      PutFile(StrCat(folder, "/", name, ".png"), picture);
     }
   }
   std::string Text(const std::string& expression) {

@@ -9,6 +9,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/models/bindings/c/owned.h"
 #include "tests/support/decimal_comma.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/tiny_models.h"
 
 namespace crosstalk::training_test {

@@ -109,7 +109,7 @@ class ForgedBundleTest : public ::testing::Test {
   // x.index of these entries and one file of 64 bytes.
   void Refused(const std::vector<BundleEntry>& entries, const std::vector<std::string>& says, int64_t shards = 1) {
     WriteIndex(dir_ / "x", shards, entries);
-    WriteFileBytes(BundleShardPath(dir_ / "x", 0, shards), std::string(64, '\1'));
+    PutFile(BundleShardPath(dir_ / "x", 0, shards), std::string(64, '\1'));
     ExpectError([&] { TensorBundle bundle(dir_ / "x"); }, ErrorKind::kData, says);
   }
   static BundleEntry Entry(const std::string& name, int64_t offset = 0, int64_t size = 8) {
@@ -182,8 +182,8 @@ TEST_F(ForgedBundleTest, TruncatedRecordsAreRefused) {
   const BundleIndex written = ReadBundleIndex(dir_ / "x");
   const std::string good = BundleEntryBytes(written.entries[0]);
   for (size_t length = 1; length < good.size(); ++length) {
-    WriteFileBytes(dir_ / "x.index",
-                   WriteTable(std::vector<TableEntry>{{"", BundleHeaderBytes(1)}, {"a", good.substr(0, length)}}));
+    PutFile(dir_ / "x.index",
+            WriteTable(std::vector<TableEntry>{{"", BundleHeaderBytes(1)}, {"a", good.substr(0, length)}}));
     EXPECT_THROW(
         {
           const TensorBundle bundle(dir_ / "x");
@@ -205,7 +205,7 @@ TEST_F(ForgedBundleTest, DamagedAndTruncatedDataIsRefused) {
   for (size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 0x10);
-    WriteFileBytes(dir_ / "x" + data, bad);
+    PutFile(dir_ / "x" + data, bad);
     const TensorBundle bundle(dir_ / "x");
     const char* const name = i < 12 ? "a" : "b";
     ExpectError([&] { bundle.Read(*bundle.index().Find(name)); }, ErrorKind::kData,
@@ -213,14 +213,14 @@ TEST_F(ForgedBundleTest, DamagedAndTruncatedDataIsRefused) {
     EXPECT_NO_THROW(bundle.Read(*bundle.index().Find(i < 12 ? "b" : "a")));
   }
   for (size_t length = 0; length < good.size(); ++length) {
-    WriteFileBytes(dir_ / "x" + data, good.substr(0, length));
+    PutFile(dir_ / "x" + data, good.substr(0, length));
     ExpectError([&] { TensorBundle bundle(dir_ / "x"); }, ErrorKind::kData, {"x.data-00000-of-00001"});
   }
 }
 
 TEST_F(ForgedBundleTest, ATypeThatIsNotReadIsAnErrorOnlyWhereItIsWanted) {
   WriteIndex(dir_ / "x", 1, {{.name = "a", .type = 99, .shape = Shape({5}), .size = 3}, Entry("b", 8)});
-  WriteFileBytes(dir_ / "x.data-00000-of-00001", std::string(64, '\1'));
+  PutFile(dir_ / "x.data-00000-of-00001", std::string(64, '\1'));
   const TensorBundle bundle(dir_ / "x");
   ExpectError([&] { bundle.Read(bundle.index().entries[0]); }, ErrorKind::kData, {"\"a\"", "type 99"});
 }

@@ -37,7 +37,7 @@ class ForgedMeshTest : public ::testing::Test {
     const size_t begin = text.find(name + " = ");
     if (begin != std::string::npos) text.erase(begin, text.find('\n', begin) + 1 - begin);
     if (!value.empty()) text += name + " = " + value + "\n";
-    WriteFileBytes(In() + "/operative_config.gin", text);
+    PutFile(In() + "/operative_config.gin", text);
   }
   std::string In() const { return dir_ / "in"; }
 
@@ -222,7 +222,7 @@ TEST_F(ForgedMeshTest, TheCheckpointIsFoundInItsFolderAlone) {
   }
   EXPECT_FALSE(IsMeshCheckpoint(In() + "/model.ckpt-13"));
   EXPECT_FALSE(IsMeshCheckpoint(dir_.path()));
-  const auto named = [&](const std::string& line) { WriteFileBytes(In() + "/checkpoint", line); };
+  const auto named = [&](const std::string& line) { PutFile(In() + "/checkpoint", line); };
   named("model_checkpoint_path: \"gs://bucket/elsewhere/model.ckpt-12\"\n");
   EXPECT_NO_THROW(MeshFolder(In(), {}));
   for (const char* bad : {"../in/model.ckpt-12", "..", "a/../model.ckpt-12", "", "/", ".hidden", "in\\\\..\\\\x"}) {
