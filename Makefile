@@ -35,7 +35,7 @@ endif
 endif
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
-    $(if $(filter test test-arm sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter test-arm,$(GOALS)),ALL) \
+    $(if $(filter test test-arm test-systems sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter test-arm,$(GOALS)),ALL) \
     $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
@@ -70,7 +70,7 @@ ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% quick net everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter format format-check,$(GOALS)),check) $(if $(filter deb deb-check,$(GOALS)),deb) \
-    $(if $(filter abi abi-dump,$(GOALS)),abi) $(if $(filter arm test-arm,$(GOALS)),arm) \
+    $(if $(filter abi abi-dump,$(GOALS)),abi) $(if $(filter arm test-arm,$(GOALS)),arm) $(if $(filter test-systems,$(GOALS)),systems) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \
     $(if $(filter mpi test-mpi deb deb-check,$(GOALS))$(filter NP,$(GIVEN)),mpi)
 SETUP_STATUS := $(shell sh tools/make/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)

@@ -3,6 +3,7 @@
 // and over the kept inputs of tests/fuzz/corpus (fuzz_test.cc, `make test`).
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>

@@ -11,6 +11,10 @@ test-threads:  ## run the tests of what threads share under ThreadSanitizer
 	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" \
 	  $(MAKE) --no-print-directory test BUILD=$(BUILD)-thread SANITIZE=thread ONLY='$(THREAD_TESTS)'
 
+.PHONY: test-systems
+test-systems:  ## make and make test as a newcomer on fresh Debians, by other compilers, in odd circumstances: ONLY=
+	@sh tools/make/test_systems.sh $(BUILD)-systems $(ONLY)
+
 # tests/faults: a library that is preloaded to make calls fail, the program that sweeps over them, and one of its
 # subjects. The library stands below all else and links nothing of ours.
 INJECTOR_SOURCES := tests/faults/injector.cc tests/faults/file_faults.cc

@@ -1,0 +1,76 @@
+#!/bin/sh
+# test_systems.sh FOLDER [ROW…]: makes each system below with mmdebstrap, as root or with user namespaces, runs `make` and
+# `make test` there as a newcomer would, and keeps what they print in FOLDER/ROW.log. A row fails on a warning of the
+# compiler as well. No row: all. Each row also has a circumstance of its own, so that none needs a build to itself.
+set -eu
+
+# Row, Debian's release, compiler, its packages, circumstance.
+rows='
+bookworm-g++     bookworm g++     g++               no-proc
+bookworm-clang++ bookworm clang++ clang,libomp-dev  blank
+trixie-g++       trixie   g++     g++               umask
+trixie-clang++   trixie   clang++ clang,libomp-dev  read-only
+'
+
+# What runs in the system, as root, with the sources in /crosstalk.
+cat_in_system() {
+  cat << 'IN_SYSTEM'
+set -eu
+compiler=$1 circumstance=$2
+chown -R root:root /crosstalk
+cd /crosstalk
+build() {  # build COMMAND…: both commands of a newcomer, by way of COMMAND
+  "$@" make CXX="$compiler" && "$@" make CXX="$compiler" test
+}
+case $circumstance in
+  no-proc)  # neither of the kernel's file systems
+    sh tools/make/setup.sh packages.txt build test
+    mount -t tmpfs none /proc
+    mount -t tmpfs none /sys
+    build env ;;
+  blank)  # a blank in the path
+    mv /crosstalk '/a folder'
+    cd '/a folder'
+    build env ;;
+  umask)  # files that only their owner reads
+    umask 077
+    build env ;;
+  read-only)  # another's sources, by a user who is not root, who builds elsewhere, and whose language has dotless i
+    sh tools/make/setup.sh packages.txt build test
+    apt-get install -y -qq --no-install-recommends locales > /dev/null
+    echo 'tr_TR.UTF-8 UTF-8' > /etc/locale.gen
+    locale-gen > /dev/null
+    useradd -m newcomer
+    build runuser -u newcomer -- env LC_ALL=tr_TR.UTF-8 BUILD=/home/newcomer/build ;;
+esac
+IN_SYSTEM
+}
+
+folder=$1
+shift
+mkdir -p "$folder"
+git ls-files -z | tar --null -cf "$folder/crosstalk.tar" -T -
+cat_in_system > "$folder/in_system.sh"
+
+clean='env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin'  # of what make above has told
+passed=0
+failed=0
+for row in ${*:-$(printf '%s' "$rows" | sed 's/ .*//')}; do
+  settings=$(printf '%s' "$rows" | grep "^$row ") || { echo "make test-systems: no system $row; there are:$rows" >&2; exit 1; }
+  set -- $settings
+  log=$folder/$row.log
+  echo "== $1: $2, $3, $5"
+  status=0
+  mmdebstrap --quiet --variant=apt --include="make,$4" \
+    --customize-hook='mkdir "$1/crosstalk"' \
+    --customize-hook="tar-in $folder/crosstalk.tar /crosstalk" \
+    --customize-hook="copy-in $folder/in_system.sh /root" \
+    --customize-hook="unshare --mount chroot \"\$1\" $clean sh /root/in_system.sh $3 $5" \
+    "$2" /dev/null > "$log" 2>&1 || status=$?
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+  warnings=$(grep -c 'warning:' "$log" || true)
+  echo "${line:-it did not get as far as the tests}; $warnings warnings"
+  if [ $status = 0 ] && [ "$warnings" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
