@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,23 +13,37 @@
 #include <unordered_map>
 #include <utility>
 
+#include "crosstalk/runtime/parallel.h"
+
 namespace crosstalk {
 
-// Arguments as bytes, of which no two lists have the same.
+// Arguments as bytes, of which no two lists have the same. A usual key takes no memory but its own.
 class MemoKey {
  public:
   explicit MemoKey(std::string_view text = {}) {
     Add(static_cast<int64_t>(text.size()));
-    bytes_ += text;
+    Append(text.data(), text.size());
   }
   MemoKey& Add(int64_t number) {
-    bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    Append(&number, sizeof(number));
     return *this;
   }
-  std::string_view bytes() const { return bytes_; }
+  std::string_view bytes() const { return long_.empty() ? std::string_view(short_, size_) : long_; }
 
  private:
-  std::string bytes_;
+  void Append(const void* bytes, size_t count) {
+    if (long_.empty() && size_ + count > sizeof(short_)) long_.assign(short_, size_);
+    if (!long_.empty()) {
+      long_.append(static_cast<const char*>(bytes), count);
+    } else if (count > 0) {
+      std::memcpy(short_ + size_, bytes, count);
+      size_ += count;
+    }
+  }
+
+  char short_[488];
+  size_t size_ = 0;
+  std::string long_;
 };
 
 // For all threads. It forgets everything when it holds kMost values. One that lives as long as the process is
@@ -57,7 +72,7 @@ class Memo {
     using is_transparent = void;
     size_t operator()(std::string_view bytes) const { return std::hash<std::string_view>()(bytes); }
   };
-  std::mutex mutex_;
+  SpinLock mutex_;
   std::unordered_map<std::string, std::shared_ptr<const Value>, Hash, std::equal_to<>> values_;
 };
 

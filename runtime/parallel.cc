@@ -39,9 +39,10 @@
 namespace crosstalk {
 namespace {
 
-std::atomic<int> g_threads{0};            // 0: not set yet
-thread_local bool t_in_parallel = false;  // this thread is running a body
-thread_local int t_index = 0;             // of the pool's threads 1, 2, …; 0 for callers
+std::atomic<int> g_threads{0};                                      // 0: not set yet
+thread_local bool t_in_parallel = false;                            // this thread is running a body
+thread_local int t_most_threads = std::numeric_limits<int>::max();  // LoopWork
+thread_local int t_index = 0;                                       // of the pool's threads 1, 2, …; 0 for callers
 
 // How often to look before sleeping: some 100 µs, longer than the gaps between the loops of a training step. None where
 // the user asks OpenMP's threads to wait passively.
@@ -283,7 +284,13 @@ void SetNumThreads(int threads) {
   g_threads.store(threads, std::memory_order_relaxed);
 }
 
-int ThreadsOfLoop() { return t_in_parallel ? 1 : NumThreads(); }
+int ThreadsOfLoop() { return t_in_parallel ? 1 : std::min(NumThreads(), t_most_threads); }
+
+LoopWork::LoopWork(double nanoseconds) : before_(t_most_threads) {
+  constexpr double kLeastNanoseconds = 4000;
+  t_most_threads = std::min(before_, static_cast<int>(std::clamp(nanoseconds / kLeastNanoseconds, 1.0, 4096.0)));
+}
+LoopWork::~LoopWork() { t_most_threads = before_; }
 
 void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOrder order, int most_threads) {
   const int helpers = std::min(ThreadsOfLoop(), most_threads) - 1;
@@ -299,8 +306,10 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOr
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   CROSSTALK_DCHECK(grain >= 1);
   const int64_t tiles = CeilDivide(count, grain);
+  const int most_threads = static_cast<int>(std::clamp<int64_t>(tiles / 2, 1, std::numeric_limits<int>::max()));
   ParallelFor(
-      tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal);
+      tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal,
+      most_threads);
 }
 
 void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std::function<void(int64_t, int)>& body) {
@@ -328,6 +337,17 @@ void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std
     give_back();
   };
   ParallelFor(tasks, run, order, slots);
+}
+
+void SpinLock::Wait() {
+  constexpr int kSpinLimit = 1000;
+  for (int i = 0; taken_.load(std::memory_order_relaxed) || taken_.exchange(true, std::memory_order_acquire); ++i) {
+    if (i < kSpinLimit) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
 }
 
 void OrderedReduction::WaitFor(int64_t sum, int64_t turn) const {

@@ -38,7 +38,8 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, T
                  int most_threads = std::numeric_limits<int>::max());
 
 // The same over [0, count) in ranges of `grain` (the last one shorter), in local order: body(begin, end). `grain` must
-// not depend on the number of threads where the bits of the result could.
+// not depend on the number of threads where the bits of the result could. A range should take some microseconds: a
+// thread is asked for help only where it would have two.
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 // The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1 on at most `slots` threads; of
@@ -62,6 +63,34 @@ class ThreadsScope {
 
  private:
   int before_;
+};
+
+// While one lives, loops that this thread begins take no more threads than their work pays for.
+class LoopWork {
+ public:
+  // What a loop takes on one thread. To hand a part to another and to wait for its end takes about a microsecond; each
+  // thread that takes part has four times as long to work.
+  explicit LoopWork(double nanoseconds);
+  ~LoopWork();
+  LoopWork(const LoopWork&) = delete;
+  LoopWork& operator=(const LoopWork&) = delete;
+
+ private:
+  int before_;
+};
+
+// A lock around some nanoseconds of work, which threads of a loop take often: a thread that finds it taken looks again
+// rather than sleep, and after a while lets others run.
+class SpinLock {
+ public:
+  void lock() {
+    if (taken_.exchange(true, std::memory_order_acquire)) Wait();
+  }
+  void unlock() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  void Wait();
+  std::atomic<bool> taken_{false};
 };
 
 // Sums to which several tiles of a ParallelFor add, each in its turn: the order of additions, and with it every bit, is

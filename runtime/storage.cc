@@ -4,8 +4,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {
@@ -24,16 +26,25 @@ constexpr size_t kHugePage = size_t{2} << 20;
 // below; the limit is for programs whose tensors keep changing size, which would keep blocks of every size.
 constexpr int64_t kMostHeld = 4;
 
-// The blocks of one capacity. Capacities are rounded so that sizes that differ a little share a class: at most an
-// eighth of a block is wasted.
+// The blocks of one capacity.
 struct SizeClass {
   std::vector<void*> free;  // has room for all `blocks`, so that freeing one never allocates
   size_t blocks = 0;        // free or in use
 };
 
+// Capacities are multiples of 64 · 2^k, of which each k > 0 has 8: sizes that differ a little share a class, and at
+// most an eighth of a block is wasted.
+int ScaleOf(size_t bytes) { return std::max(0, static_cast<int>(std::bit_width((bytes - 1) / kAlignment)) - 4); }
+size_t RoundedCapacity(size_t bytes) { return RoundUp(bytes, kAlignment << ScaleOf(bytes)); }
+constexpr size_t kSizeClasses = 8 * 60;
+size_t ClassOf(size_t capacity) {
+  const int scale = ScaleOf(capacity);
+  return 8 * static_cast<size_t>(scale) + capacity / (kAlignment << scale);
+}
+
 struct BlockPool {
-  std::mutex mutex;
-  std::map<size_t, SizeClass> classes;
+  SpinLock mutex;
+  std::array<SizeClass, kSizeClasses> classes;
   MemoryStats stats{};
   int64_t unbacked = 0;   // of stats.live_bytes, without memory of their own
   int64_t most_live = 0;  // with memory
@@ -41,7 +52,7 @@ struct BlockPool {
   int64_t Live() const { return stats.live_bytes - unbacked; }
 
   void ReleaseAll() {
-    for (auto& [capacity, size_class] : classes) {
+    for (SizeClass& size_class : classes) {
       for (void* block : size_class.free) std::free(block);
       size_class.blocks -= size_class.free.size();
       size_class.free.clear();
@@ -59,12 +70,6 @@ BlockPool& GetBlockPool() {
     return new BlockPool;
   }();
   return *pool;
-}
-
-size_t RoundedCapacity(size_t bytes) {
-  size_t step = kAlignment;
-  while (step * 16 < bytes) step *= 2;
-  return RoundUp(bytes, step);
 }
 
 // Large blocks ask for huge pages, of which only those that a block fills are ever touched: fewer page faults, and
@@ -88,7 +93,7 @@ void* ReserveAddresses(size_t capacity) {
 
 // A block, new or used before. The pool's mutex is held.
 void* TakeBlock(BlockPool& pool, size_t bytes, size_t capacity) {
-  SizeClass& size_class = pool.classes[capacity];
+  SizeClass& size_class = pool.classes[ClassOf(capacity)];
   if (!size_class.free.empty()) {
     void* data = size_class.free.back();
     size_class.free.pop_back();
@@ -117,14 +122,14 @@ void* TakeBlock(BlockPool& pool, size_t bytes, size_t capacity) {
 std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   CROSSTALK_CHECK(bytes < (size_t{1} << 60), "cannot allocate ", bytes, " bytes");
   const TraceScope traced({.kind = TraceEvent::Kind::kAllocation, .bytes = static_cast<int64_t>(bytes)});
-  std::unique_ptr<Storage> storage(new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes),
-                                               CurrentContext().shapes_only ? Owner::kShapes : Owner::kPool));
+  auto storage = std::make_shared<Storage>(Private(), bytes, RoundedCapacity(bytes == 0 ? 1 : bytes),
+                                           CurrentContext().shapes_only ? Owner::kShapes : Owner::kPool);
   const int64_t capacity = static_cast<int64_t>(storage->capacity_);
   const bool backed = storage->owner_ == Owner::kPool;
   if (!backed) storage->data_ = ReserveAddresses(storage->capacity_);
   {
     BlockPool& pool = GetBlockPool();
-    const std::lock_guard<std::mutex> lock(pool.mutex);
+    const std::lock_guard lock(pool.mutex);
     if (backed) storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
     if (!backed) pool.unbacked += capacity;
     pool.stats.live_bytes += capacity;
@@ -135,7 +140,7 @@ std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
 }
 
 std::shared_ptr<Storage> Storage::Adopt(void* data, size_t bytes, std::function<void()> release) {
-  std::shared_ptr<Storage> storage(new Storage(bytes, bytes, Owner::kHost));
+  auto storage = std::make_shared<Storage>(Private(), bytes, bytes, Owner::kHost);
   storage->data_ = data;
   storage->release_ = std::move(release);
   return storage;
@@ -149,10 +154,10 @@ Storage::~Storage() {
   if (data_ == nullptr) return;
   const int64_t capacity = static_cast<int64_t>(capacity_);
   BlockPool& pool = GetBlockPool();
-  const std::lock_guard<std::mutex> lock(pool.mutex);
+  const std::lock_guard lock(pool.mutex);
   pool.stats.live_bytes -= capacity;
   if (owner_ == Owner::kPool) {
-    pool.classes.find(capacity_)->second.free.push_back(data_);
+    pool.classes[ClassOf(capacity_)].free.push_back(data_);
     pool.stats.cached_bytes += capacity;
   } else {
     munmap(data_, capacity_ + kAlignment);
@@ -162,19 +167,19 @@ Storage::~Storage() {
 
 MemoryStats GetMemoryStats() {
   BlockPool& pool = GetBlockPool();
-  std::lock_guard<std::mutex> lock(pool.mutex);
+  std::lock_guard lock(pool.mutex);
   return pool.stats;
 }
 
 void ResetPeakMemory() {
   BlockPool& pool = GetBlockPool();
-  std::lock_guard<std::mutex> lock(pool.mutex);
+  std::lock_guard lock(pool.mutex);
   pool.stats.peak_bytes = pool.stats.live_bytes;
 }
 
 void ReleaseCachedMemory() {
   BlockPool& pool = GetBlockPool();
-  std::lock_guard<std::mutex> lock(pool.mutex);
+  std::lock_guard lock(pool.mutex);
   pool.ReleaseAll();
 }
 

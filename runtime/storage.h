@@ -42,8 +42,12 @@ class Storage {
     kShapes,  // made under shapes_only
     kHost,
   };
-  Storage(size_t bytes, size_t capacity, Owner owner) : bytes_(bytes), capacity_(capacity), owner_(owner) {}
+  struct Private {};  // what only Allocate and Adopt can give
 
+ public:
+  Storage(Private, size_t bytes, size_t capacity, Owner owner) : bytes_(bytes), capacity_(capacity), owner_(owner) {}
+
+ private:
   void* data_ = nullptr;
   size_t bytes_;
   size_t capacity_;

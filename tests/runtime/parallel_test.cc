@@ -139,6 +139,28 @@ TEST_F(ParallelTest, NoMoreThreadsWorkThanWereSet) {
 }
 
 // Plain memory, written by one thread and read by another: ThreadSanitizer checks what orders the two.
+TEST_F(ParallelTest, LoopsTakeNoMoreThreadsThanTheirWorkPaysFor) {
+  SetNumThreads(4);
+  {
+    const LoopWork some(9000);
+    EXPECT_EQ(ThreadsOfLoop(), 2);
+    {
+      const LoopWork much_within_some(1e9);
+      EXPECT_EQ(ThreadsOfLoop(), 2);
+      const LoopWork little(0);
+      EXPECT_EQ(ThreadsOfLoop(), 1);
+    }
+    EXPECT_EQ(ThreadsOfLoop(), 2);
+  }
+  EXPECT_EQ(ThreadsOfLoop(), 4);
+  // Two ranges for each thread: three are the caller's own.
+  const auto caller = std::this_thread::get_id();
+  ParallelForRange(3, 1, [&](int64_t, int64_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+  });
+}
+
 TEST_F(ParallelTest, TheCallerSeesWhatTilesWroteAndTilesWhatTheCallerWrote) {
   SetNumThreads(2);
   int in[2], out[2];
