@@ -145,13 +145,16 @@ class PrefetchingBatches : public BatchSource {
       next_taken_ = next_made_ = wanted;
       ++jumps_;
     }
-    changed_.notify_all();
+    const bool make_here = ready_.empty() && !making_;  // sooner done than asked for
+    if (make_here) Make(lock);
     changed_.wait(lock, [this] { return !ready_.empty(); });
     Item item = std::move(ready_.front());
     ready_.erase(ready_.begin());
     ++next_taken_;
-    changed_.notify_all();
+    // The thread is woken once for several batches: to wake it takes longer than to make a small one.
+    const bool refill = 2 * std::ssize(ready_) <= depth_ && (!std::exchange(filling_, true) || make_here);
     lock.unlock();
+    if (refill) changed_.notify_all();
     if (item.exception) std::rethrow_exception(item.exception);
     return std::move(item.batch);
   }
@@ -162,27 +165,33 @@ class PrefetchingBatches : public BatchSource {
     std::exception_ptr exception;
   };
 
+  // Makes the next one, without the lock meanwhile.
+  void Make(std::unique_lock<std::mutex>& lock) {
+    const int64_t number = next_made_;
+    const int64_t jump = jumps_;
+    making_ = true;
+    lock.unlock();
+    Item item;
+    try {
+      item.batch = source_->Get(number / std::ssize(parts_), parts_[static_cast<size_t>(number % std::ssize(parts_))]);
+    } catch (...) {
+      item.exception = std::current_exception();
+    }
+    lock.lock();
+    making_ = false;
+    if (jump != jumps_) return;  // nobody waits for it any more
+    ready_.push_back(std::move(item));
+    ++next_made_;
+  }
+
   void Run() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      changed_.wait(lock,
-                    [this] { return stopping_ || (next_made_ >= 0 && static_cast<int64_t>(ready_.size()) < depth_); });
+      changed_.wait(lock, [this] { return stopping_ || (filling_ && !making_); });
       if (stopping_) return;
-      const int64_t number = next_made_;
-      const int64_t jump = jumps_;
-      lock.unlock();
-      Item item;
-      try {
-        item.batch =
-            source_->Get(number / std::ssize(parts_), parts_[static_cast<size_t>(number % std::ssize(parts_))]);
-      } catch (...) {
-        item.exception = std::current_exception();
-      }
-      lock.lock();
-      if (jump != jumps_) continue;  // nobody waits for it any more
-      ready_.push_back(std::move(item));
-      ++next_made_;
-      changed_.notify_all();
+      Make(lock);
+      filling_ = std::ssize(ready_) < depth_;
+      if (ready_.size() == 1) changed_.notify_all();  // it is awaited, perhaps
     }
   }
 
@@ -195,6 +204,8 @@ class PrefetchingBatches : public BatchSource {
   int64_t next_taken_ = -1;  // step · number of parts + place of the part
   int64_t next_made_ = -1;
   int64_t jumps_ = 0;
+  bool making_ = false;   // one, here or on the thread
+  bool filling_ = false;  // the thread goes on until there are depth_
   bool stopping_ = false;
   std::thread thread_;
 };

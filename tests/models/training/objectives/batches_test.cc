@@ -121,6 +121,23 @@ TEST(BatchesTest, WhatCannotBeIsRefused) {
                           {"a step", [&] { batches->Get(-1, 0); }, {}}});
 }
 
+// A source that takes as long as the thread needs to be caught in the middle of making a batch.
+class Unhurried : public BatchSource {
+ public:
+  Batch Get(int64_t, int64_t) override {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return {};
+  }
+};
+
+TEST(BatchesTest, AStepThatIsQuickerThanItsBatchesGetsEachOfThem) {
+  const auto ahead = MakePrefetchingBatches(std::make_unique<Unhurried>(), {0, 1}, 4);
+  for (int64_t i = 0; i < 1000; ++i) {
+    if (i % 3 != 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 60));
+    ahead->Get(i / 2, i % 2);
+  }
+}
+
 TEST(BatchesTest, PrefetchingGivesTheSameBitsInAnyOrder) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const auto plain = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts);
