@@ -29,8 +29,9 @@ struct Problem {
 
 Problem MakeProblem(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
                     const Labels& result) {
-  CROSSTALK_DCHECK(static_cast<int>(labels_a.size()) == a.rank() && static_cast<int>(labels_b.size()) == b.rank());
+  CROSSTALK_DCHECK(labels_a.size() == a.rank() && labels_b.size() == b.rank());
   Problem problem;
+  problem.axes.reserve(kMaxRank);
   const auto add = [&](int label, bool in_result) {
     const int in_a = Find(labels_a, label);
     const int in_b = Find(labels_b, label);
@@ -76,11 +77,17 @@ Tensor Rearranged(const T* source, const std::vector<Axis>& from, const std::vec
   return copy;
 }
 
+int64_t Count(const std::vector<Axis>& axes, Kind absent) {
+  int64_t count = 1;
+  for (const Axis& axis : axes) count *= axis.kind == absent ? 1 : axis.size;
+  return count;
+}
+
 // One operand's offset for every index of the looped axes, in row-major order.
-std::vector<int64_t> Offsets(const std::vector<Axis>& axes, const std::vector<int>& looped, int64_t Axis::*stride) {
+std::vector<int64_t> Offsets(const ContractPlan& plan, int64_t Axis::*stride) {
   std::vector<int64_t> offsets = {0};
-  for (const int i : looped) {
-    const Axis& axis = axes[static_cast<size_t>(i)];
+  for (const int i : plan.looped) {
+    const Axis& axis = plan.effective[static_cast<size_t>(i)];
     std::vector<int64_t> next;
     next.reserve(offsets.size() * static_cast<size_t>(axis.size));
     for (const int64_t offset : offsets) {
@@ -91,29 +98,13 @@ std::vector<int64_t> Offsets(const std::vector<Axis>& axes, const std::vector<in
   return offsets;
 }
 
-int64_t Count(const std::vector<Axis>& axes, Kind absent) {
-  int64_t count = 1;
-  for (const Axis& axis : axes) count *= axis.kind == absent ? 1 : axis.size;
-  return count;
-}
-
-std::vector<int> Looped(const std::vector<Axis>& axes, const ContractPlan& plan) {
-  std::vector<int> looped;
-  for (int i = 0; i < static_cast<int>(axes.size()); ++i) {
-    const auto in = [i](const std::vector<int>& group) {
-      return std::find(group.begin(), group.end(), i) != group.end();
-    };
-    if (!in(plan.rows) && !in(plan.columns) && !in(plan.inner) && i != plan.lane) looped.push_back(i);
-  }
-  return looped;
-}
-
 template <typename T>
-void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+void RunInterleaved(const ContractPlan& plan, const T* a, const T* b, T* c) {
+  const std::vector<Axis>& axes = plan.effective;
   kernels::InterleavedGemmArguments<T> product;
-  product.rows = GroupSize(axes, plan.rows);
-  product.columns = GroupSize(axes, plan.columns);
-  product.inner = GroupSize(axes, plan.inner);
+  product.rows = plan.m;
+  product.columns = plan.n;
+  product.inner = plan.k;
   product.lanes = axes[static_cast<size_t>(plan.lane)].size;
   product.precision = CurrentContext().precision;
   product.a = a;
@@ -125,54 +116,45 @@ void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, con
   product.c = c;
   product.c_row = GroupStride(axes, plan.rows, &Axis::c);
   product.c_column = GroupStride(axes, plan.columns, &Axis::c);
-  const std::vector<int> looped = Looped(axes, plan);
   Launch([&] {
-    kernels::InterleavedGemmBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
-                                       Offsets(axes, looped, &Axis::c));
+    kernels::InterleavedGemmBatched<T>(product, Offsets(plan, &Axis::a), Offsets(plan, &Axis::b),
+                                       Offsets(plan, &Axis::c));
   });
 }
 
 template <typename T>
-void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const Tensor& a, const Tensor& b, T* c) {
-  const int64_t m = GroupSize(axes, plan.rows);
-  const int64_t n = GroupSize(axes, plan.columns);
-  const int64_t k = GroupSize(axes, plan.inner);
+void RunGemm(const ContractPlan& plan, T beta, const Tensor& a, const Tensor& b, T* c) {
+  const std::vector<Axis>& axes = plan.effective;
   const GemmView view_a =
-      MakeGemmView(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a));
+      MakeGemmView(plan.m, plan.k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a));
   const GemmView view_b =
-      MakeGemmView(k, n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b));
+      MakeGemmView(plan.k, plan.n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b));
   const GemmView view_c =
-      MakeGemmView(m, n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c));
+      MakeGemmView(plan.m, plan.n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c));
   CROSSTALK_DCHECK(view_a.valid && view_b.valid && view_c.valid);
   const auto flipped = [](kernels::Transpose transpose) {
     return transpose == kernels::Transpose::kNo ? kernels::Transpose::kYes : kernels::Transpose::kNo;
   };
-  const std::vector<int> looped = Looped(axes, plan);
-  std::vector<int64_t> offsets_a = Offsets(axes, looped, &Axis::a);
-  std::vector<int64_t> offsets_b = Offsets(axes, looped, &Axis::b);
-  const std::vector<int64_t> offsets_c = Offsets(axes, looped, &Axis::c);
-
   kernels::GemmArguments<T> gemm;
-  gemm.k = k;
+  gemm.k = plan.k;
   SetAsInContext(gemm);
   gemm.beta = beta;
   gemm.c = c;
   gemm.ldc = view_c.ld;
-  if (view_c.transpose == kernels::Transpose::kNo) {
-    gemm.m = m, gemm.n = n;
+  const bool swapped = view_c.transpose == kernels::Transpose::kYes;
+  if (!swapped) {
+    gemm.m = plan.m, gemm.n = plan.n;
     gemm.a = OperandOf<T>(a, view_a.ld), gemm.transpose_a = view_a.transpose;
     gemm.b = OperandOf<T>(b, view_b.ld), gemm.transpose_b = view_b.transpose;
   } else {  // Cᵀ = Bᵀ Aᵀ
-    gemm.m = n, gemm.n = m;
+    gemm.m = plan.n, gemm.n = plan.m;
     gemm.a = OperandOf<T>(b, view_b.ld), gemm.transpose_a = flipped(view_b.transpose);
     gemm.b = OperandOf<T>(a, view_a.ld), gemm.transpose_b = flipped(view_a.transpose);
-    std::swap(offsets_a, offsets_b);
   }
-  if (looped.empty()) {
-    kernels::Gemm<T>(gemm);
-  } else {
-    kernels::GemmBatched<T>(gemm, offsets_a, offsets_b, offsets_c);
-  }
+  if (plan.looped.empty()) return kernels::Gemm<T>(gemm);
+  const std::vector<int64_t> offsets_a = Offsets(plan, &Axis::a), offsets_b = Offsets(plan, &Axis::b);
+  kernels::GemmBatched<T>(gemm, swapped ? offsets_b : offsets_a, swapped ? offsets_a : offsets_b,
+                          Offsets(plan, &Axis::c));
 }
 
 template <typename T>
@@ -197,15 +179,9 @@ void MultiplyAndSum(const std::vector<Axis>& axes, const T* a, const T* b, T* c)
   });
 }
 
-int64_t PartialSums(const std::vector<Axis>& axes, const ContractPlan& plan) {
-  int64_t sums = 1;
-  for (const Axis& axis : axes) sums *= axis.kind == Kind::kInner ? axis.size : 1;
-  return sums / GroupSize(axes, plan.inner);
-}
-
 // True if the products themselves can add to what c holds.
-bool AddsInPlace(const std::vector<Axis>& axes, const ContractPlan& plan) {
-  return plan.method == ContractPlan::Method::kGemm && !plan.copy_c && PartialSums(axes, plan) == 1;
+bool AddsInPlace(const ContractPlan& plan) {
+  return plan.method == ContractPlan::Method::kGemm && !plan.copy_c && plan.partial_sums == 1;
 }
 
 // The dtype a plan reads of an operand: matrix products read bfloat16 where it lies, all others and copies float.
@@ -221,7 +197,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
   if (plan.method == ContractPlan::Method::kMultiplyAndSum) {
     return MultiplyAndSum(axes, operand_a.data<T>(), operand_b.data<T>(), c);
   }
-  const std::vector<Axis> effective = EffectiveAxes(axes, plan);
+  const std::vector<Axis>& effective = plan.effective;
   if (plan.copy_a) {
     operand_a =
         Rearranged<T>(operand_a.data<T>(), axes, effective, &Axis::a, Kind::kColumn, Count(axes, Kind::kColumn));
@@ -230,7 +206,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
     operand_b = Rearranged<T>(operand_b.data<T>(), axes, effective, &Axis::b, Kind::kRow, Count(axes, Kind::kRow));
   }
   const int64_t elements = Count(axes, Kind::kInner);
-  const int64_t partial_sums = PartialSums(axes, plan);
+  const int64_t partial_sums = plan.partial_sums;
   Tensor partial, rearranged;
   T* products = c;
   if (partial_sums > 1) {
@@ -241,9 +217,9 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
     products = rearranged.data<T>();
   }
   if (plan.method == ContractPlan::Method::kInterleaved) {
-    RunInterleaved<T>(effective, plan, operand_a.data<T>(), operand_b.data<T>(), products);
+    RunInterleaved<T>(plan, operand_a.data<T>(), operand_b.data<T>(), products);
   } else {
-    RunGemm<T>(effective, plan, beta, operand_a, operand_b, products);
+    RunGemm<T>(plan, beta, operand_a, operand_b, products);
   }
   if (partial_sums > 1) {
     T* sums = c;
@@ -296,7 +272,7 @@ void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, co
   DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
-    const bool in_place = AddsInPlace(problem.axes, *plan);
+    const bool in_place = AddsInPlace(*plan);
     const Tensor c = in_place ? sum : Tensor::Empty(problem.result_shape, dtype);
     Run<T>(problem.axes, *plan, in_place ? T(1) : T(0), operand_a, operand_b, c.data<T>());
     if (!in_place) AddInPlace(sum, c);

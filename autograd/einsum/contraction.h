@@ -3,20 +3,44 @@
 // estimated to be faster; the estimate depends on shapes and strides alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk::math {
 
 // One label for each dimension of a tensor, no label twice.
-using Labels = std::vector<int>;
+class Labels {
+ public:
+  Labels() = default;
+  Labels(std::initializer_list<int> labels) { Assign(labels); }
+  Labels(const std::vector<int>& labels) { Assign(labels); }  // NOLINT: a plan's lists are taken as they are
+  void push_back(int label) {
+    CROSSTALK_DCHECK(size_ < kMaxRank);
+    labels_[static_cast<size_t>(size_++)] = label;
+  }
+  const int* begin() const { return labels_.data(); }
+  const int* end() const { return labels_.data() + size_; }
+  int size() const { return size_; }
+
+ private:
+  template <class List>
+  void Assign(const List& labels) {
+    for (const int label : labels) push_back(label);
+  }
+  std::array<int, kMaxRank> labels_;
+  int size_ = 0;
+};
 
 // result[labels] = Σ a[labels_a] · b[labels_b] over every label that is not in `result`. Every label of an operand is
 // in the other operand or in the result (sum the others first), every label of the result is in an operand, and sizes
@@ -66,6 +90,14 @@ struct ContractPlan {
   std::vector<int> rows, columns, inner;
   int lane = -1;           // kInterleaved: the batch axis that is contiguous in all three
   double nanoseconds = 0;  // the estimate that the choice was made by
+
+  // What follows from the choice, except for kMultiplyAndSum. The axes with the strides that a, b and c have after the
+  // copies: copied operands have looped axes first, then the two groups of the product; c has one slice of all its
+  // elements for each looped inner index.
+  std::vector<Axis> effective;
+  std::vector<int> looped;      // axes
+  int64_t m = 1, n = 1, k = 1;  // of a product
+  int64_t partial_sums = 1;     // slices of c
 };
 
 // The number of indices that a group of axes has together.
@@ -76,10 +108,6 @@ int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group
 // `axes` in the order of c, inner axes after them. element_size: 4 or 8 bytes. SumOrder::kBatchInvariant: each element
 // of c is the sum of one product, over the inner axes in their order. A plan that was made before is looked up.
 std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order);
-
-// The strides that a, b and c have after the copies of `plan`, in place of those in `axes`. Copied operands: looped
-// axes first, then the two groups of the product. c has one slice of all its elements for each looped inner index.
-std::vector<Axis> EffectiveAxes(const std::vector<Axis>& axes, const ContractPlan& plan);
 
 }  // namespace crosstalk::math
 

@@ -283,18 +283,7 @@ ContractPlan BestPlan(const std::vector<Axis>& axes, int element_size, SumOrder 
   return search.best;
 }
 
-}  // namespace
-
-std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order) {
-  MemoKey key;
-  key.Add(element_size).Add(static_cast<int64_t>(order));
-  for (const Axis& axis : axes) {
-    key.Add(static_cast<int64_t>(axis.kind)).Add(axis.size).Add(axis.a).Add(axis.b).Add(axis.c);
-  }
-  static auto* const plans = new Memo<ContractPlan>;
-  return plans->Get(key, [&] { return BestPlan(axes, element_size, order); });
-}
-
+// The axes with their strides after the copies of `plan`.
 std::vector<Axis> EffectiveAxes(const std::vector<Axis>& axes, const ContractPlan& plan) {
   std::vector<Axis> effective = axes;
   if (plan.copy_a)
@@ -312,6 +301,40 @@ std::vector<Axis> EffectiveAxes(const std::vector<Axis>& axes, const ContractPla
     slice *= axis.size;
   }
   return effective;
+}
+
+std::vector<int> Looped(const std::vector<Axis>& axes, const ContractPlan& plan) {
+  std::vector<int> looped;
+  for (int i = 0; i < static_cast<int>(axes.size()); ++i) {
+    if (!Contains(plan.rows, i) && !Contains(plan.columns, i) && !Contains(plan.inner, i) && i != plan.lane) {
+      looped.push_back(i);
+    }
+  }
+  return looped;
+}
+
+ContractPlan FinishedPlan(const std::vector<Axis>& axes, ContractPlan plan) {
+  if (plan.method == ContractPlan::Method::kMultiplyAndSum) return plan;
+  plan.effective = EffectiveAxes(axes, plan);
+  plan.looped = Looped(axes, plan);
+  plan.m = GroupSize(axes, plan.rows);
+  plan.n = GroupSize(axes, plan.columns);
+  plan.k = GroupSize(axes, plan.inner);
+  for (const Axis& axis : axes) plan.partial_sums *= axis.kind == Kind::kInner ? axis.size : 1;
+  plan.partial_sums /= plan.k;
+  return plan;
+}
+
+}  // namespace
+
+std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order) {
+  MemoKey key;
+  key.Add(element_size).Add(static_cast<int64_t>(order));
+  for (const Axis& axis : axes) {
+    key.Add(static_cast<int64_t>(axis.kind)).Add(axis.size).Add(axis.a).Add(axis.b).Add(axis.c);
+  }
+  static auto* const plans = new Memo<ContractPlan>;
+  return plans->Get(key, [&] { return FinishedPlan(axes, BestPlan(axes, element_size, order)); });
 }
 
 }  // namespace crosstalk::math

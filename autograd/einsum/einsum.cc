@@ -31,7 +31,7 @@ Variable ContractTwo(const Variable& a, const Labels& labels_a, const Variable& 
                 });
 }
 
-Variable InOrder(const Variable& x, const Labels& from, const Labels& to) {
+Variable InOrder(const Variable& x, const std::vector<int>& from, const std::vector<int>& to) {
   std::vector<int> order;
   for (const int label : to) {
     order.push_back(static_cast<int>(std::find(from.begin(), from.end(), label) - from.begin()));
@@ -65,23 +65,30 @@ std::vector<Shape> ShapesOf(const std::vector<Variable>& operands) {
 }
 
 Variable Evaluate(const EinsumPlan& plan, const std::vector<Variable>& operands) {
-  std::vector<Variable> values = operands;
-  std::vector<Labels> labels = plan.operands;
+  std::vector<Variable> made;  // of each step
+  made.reserve(plan.steps.size());
+  const auto value = [&](int i) -> const Variable& {
+    const auto at = static_cast<size_t>(i);
+    return at < operands.size() ? operands[at] : made[at - operands.size()];
+  };
+  const auto labels = [&](int i) -> const std::vector<int>& {
+    const auto at = static_cast<size_t>(i);
+    return at < operands.size() ? plan.operands[at] : plan.steps[at - operands.size()].labels;
+  };
   for (const EinsumStep& step : plan.steps) {
-    const size_t a = static_cast<size_t>(step.a);
     if (step.b < 0) {
-      values.push_back(InOrder(values[a], labels[a], step.labels));
-    } else {
-      const size_t b = static_cast<size_t>(step.b);
-      CountMultiplications(step.multiplications);
-      values.push_back(ContractTwo(values[a], labels[a], values[b], labels[b], step.labels));
-      // Each value is used once: let go of what was made on the way.
-      if (a >= operands.size()) values[a] = Variable();
-      if (b >= operands.size()) values[b] = Variable();
+      made.push_back(InOrder(value(step.a), labels(step.a), step.labels));
+      continue;
     }
-    labels.push_back(step.labels);
+    CountMultiplications(step.multiplications);
+    made.push_back(ContractTwo(value(step.a), labels(step.a), value(step.b), labels(step.b), step.labels));
+    // Each value is used once: let go of what was made on the way.
+    for (const int used : {step.a, step.b}) {
+      const auto at = static_cast<size_t>(used);
+      if (at >= operands.size()) made[at - operands.size()] = Variable();
+    }
   }
-  return Contiguous(values.back());
+  return Contiguous(made.empty() ? operands[0] : made.back());
 }
 
 Bracket ToBracket(std::string tensor, const std::vector<Dim>& dims) {

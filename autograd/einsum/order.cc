@@ -108,7 +108,7 @@ std::string ToString(const EinsumEquation& equation) {
 
 namespace {
 
-using math::Labels;
+using Labels = std::vector<int>;  // of any number of dimensions: what is made on the way may have too many
 
 constexpr int kMaxExhaustive = 6;
 

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
@@ -33,15 +32,15 @@ std::string ToString(const EinsumEquation& equation);
 struct EinsumStep {
   int a = 0;                    // values are numbered: the operands, then the result of each step
   int b = -1;                   // -1: `a` in the order of `labels`
-  math::Labels labels;          // of the result
+  std::vector<int> labels;      // of the result
   int64_t multiplications = 0;  // the product of all sizes of a and b; 0 without b
 };
 
 struct EinsumPlan {
-  std::vector<std::string> names;      // of each label
-  std::vector<int64_t> sizes;          // of each label
-  std::vector<math::Labels> operands;  // labels of each operand
-  math::Labels result;
+  std::vector<std::string> names;          // of each label
+  std::vector<int64_t> sizes;              // of each label
+  std::vector<std::vector<int>> operands;  // labels of each operand
+  std::vector<int> result;
   std::vector<EinsumStep> steps;  // none: one operand, in the order of the result
   int64_t multiplications = 0;
 };
