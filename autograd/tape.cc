@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <queue>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -111,25 +110,27 @@ void Accumulate(Tensor& gradient, Tensor contribution) {
 }
 
 void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest, const LeafDone& done) {
-  OpContext context = CurrentContext();
+  ContextScope as_in_forward(CurrentContext());
+  OpContext& context = as_in_forward.context();
   context.multiplications = nullptr;  // what is recomputed was counted in the forward pass
   std::vector<std::shared_ptr<Node>> leaves;
   std::unordered_map<Node*, int64_t> edges;
   if (done) edges = EdgesToLeaves(root.get());
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue;
+  std::vector<std::shared_ptr<Node>> heap;  // the newest in front
   const auto reach = [&](const std::shared_ptr<Node>& node) {
     if (node->reached) return;
     if (node->leaf) {
       leaves.push_back(node);
     } else {
-      queue.push(node);
+      heap.push_back(node);
+      std::push_heap(heap.begin(), heap.end(), Older());
     }
     node->reached = true;
   };
   const auto forget = [&] {
-    for (; !queue.empty(); queue.pop()) {
-      queue.top()->reached = false;
-      queue.top()->gradient = Tensor();
+    for (const std::shared_ptr<Node>& node : heap) {
+      node->reached = false;
+      node->gradient = Tensor();
     }
     for (const std::shared_ptr<Node>& leaf : leaves) leaf->reached = false;
   };
@@ -137,9 +138,10 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
   reach(root);
   std::shared_ptr<Node> node;
   try {
-    while (!queue.empty()) {
-      node = queue.top();
-      queue.pop();
+    while (!heap.empty()) {
+      std::pop_heap(heap.begin(), heap.end(), Older());
+      node = std::move(heap.back());
+      heap.pop_back();
       node->reached = false;
       const Tensor dy = std::exchange(node->gradient, Tensor());
       CROSSTALK_CHECK(node->sequence >= oldest, "recompute: the function captured the result of op ", node->name,
@@ -150,10 +152,9 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       // Out of the node, so that everything it holds is freed at the end of this turn.
       const BackwardFunction backward = std::exchange(node->backward, nullptr);
       Gradients gradients(node.get());
-      context.layer = node->layer;
+      context.layer = std::move(node->layer);
       context.precision = node->precision;
       context.sum_order = node->sum_order;
-      const ContextScope as_in_forward(context);
       MarkTrace(TraceEvent::Kind::kTape, "walk");
       backward(dy, gradients);
       MarkGradients(*node, node->inputs);

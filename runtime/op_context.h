@@ -84,6 +84,8 @@ class [[nodiscard]] ContextScope {
     context_.*field = std::move(value);
   }
   ~ContextScope() { internal::current_context = before_; }
+  // What holds until the end of the scope, to be changed on the way.
+  OpContext& context() { return context_; }
   ContextScope(const ContextScope&) = delete;
 
  private:

@@ -148,8 +148,6 @@ Bracket ParseBracket(std::string_view text) {
   return {std::string(view.tensor), {view.indices.begin(), view.indices.end()}};
 }
 
-std::string Dims::Entry::Source() const { return shape.rank() == 0 ? source : StrCat(source, " = ", shape); }
-
 const Dims::Entry* Dims::Find(std::string_view name) const {
   for (const Entry& entry : entries_) {
     if (entry.name == name) return &entry;
@@ -157,10 +155,17 @@ const Dims::Entry* Dims::Find(std::string_view name) const {
   return nullptr;
 }
 
+std::string Dims::SourceOf(const Entry& entry) const {
+  const Source& source = sources_[entry.source];
+  return source.shape.rank() == 0 ? source.text : StrCat(source.text, " = ", source.shape);
+}
+
 Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
   const BracketView bracket = ReadBracket(bracket_text);
   CROSSTALK_CHECK(static_cast<int>(bracket.indices.size()) == shape.rank(), where_, ": ", bracket_text, " has ",
                   bracket.indices.size(), " dimensions, but the tensor given is ", shape);
+  const size_t source = sources_.size();
+  sources_.push_back({std::string(bracket_text), shape});
   for (int i = 0; i < shape.rank(); ++i) {
     const std::string_view name = bracket.indices[static_cast<size_t>(i)];
     if (IsNumber(name)) {
@@ -170,10 +175,10 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
     }
     if (const Entry* earlier = Find(name)) {
       CROSSTALK_CHECK(earlier->size == shape[i], where_, ": ", bracket_text, " = ", shape, " has ", name, "=", shape[i],
-                      ", but ", name, "=", earlier->size, " in ", earlier->Source());
+                      ", but ", name, "=", earlier->size, " in ", SourceOf(*earlier));
       continue;
     }
-    entries_.push_back({std::string(name), shape[i], std::string(bracket_text), shape});
+    entries_.push_back({std::string(name), shape[i], source});
   }
   return *this;
 }
@@ -181,10 +186,11 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
 Dims& Dims::Set(std::string_view name, int64_t size, std::string_view source) {
   if (const Entry* earlier = Find(name)) {
     CROSSTALK_CHECK(earlier->size == size, where_, ": ", name, "=", size, " from ", source, ", but ", name, "=",
-                    earlier->size, " in ", earlier->Source());
+                    earlier->size, " in ", SourceOf(*earlier));
     return *this;
   }
-  entries_.push_back({std::string(name), size, std::string(source), {}});
+  entries_.push_back({std::string(name), size, sources_.size()});
+  sources_.push_back({std::string(source), {}});
   return *this;
 }
 

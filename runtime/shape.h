@@ -91,14 +91,18 @@ class Dims {
   struct Entry {
     std::string name;
     int64_t size;
-    std::string source;          // "Q[b, n, d_k, h_k]", or what Set was given
-    Shape shape;                 // of the tensor; none for Set
-    std::string Source() const;  // "Q[b, n, d_k, h_k] = [2, 5, 64, 8]"
+    size_t source;
+  };
+  struct Source {
+    std::string text;  // "Q[b, n, d_k, h_k]", or what Set was given
+    Shape shape;       // of the tensor; none for Set
   };
   const Entry* Find(std::string_view name) const;
+  std::string SourceOf(const Entry& entry) const;  // "Q[b, n, d_k, h_k] = [2, 5, 64, 8]"
 
   std::string where_;
   std::vector<Entry> entries_;
+  std::vector<Source> sources_;
 };
 
 }  // namespace crosstalk
