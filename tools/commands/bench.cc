@@ -60,15 +60,16 @@ FieldTable<Settings> BenchFields() {
                        "decoding has read (else 128), largest n of scaling; memory-N has its own.",
                        {.range = {1, 1'000'000}})}),
               Grouped<B>("Running", {MakeOption("--repetitions", &B::repetitions, "N",
-                                                "Timed runs of each; else what fits in two seconds, from 3 to 50.",
+                                                "Timed runs of each; else what fits in two seconds, at least 3.",
                                                 {.range = {1, 1'000'000}})})),
           &S::bench));
 }
 
 std::vector<BenchCase> AllCases() {
   std::vector<BenchCase> all;
-  for (const auto& cases : {LayerBenchCases(), MixingBenchCases(), ProductBenchCases(), MemoryBenchCases(),
-                            StepBenchCases(), TrainingBenchCases(), DecodeBenchCases()}) {
+  for (const auto& cases :
+       {LayerBenchCases(), MixingBenchCases(), ProductBenchCases(), MemoryBenchCases(), OperationBenchCases(),
+        StepBenchCases(), SmallBenchCases(), TrainingBenchCases(), DecodeBenchCases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;
@@ -135,8 +136,8 @@ std::string BFloat16Line() {
 
 std::string Heading() {
   char line[160];
-  std::snprintf(line, sizeof(line), "%-24s %11s %11s %6s %6s %6s %9s %10s %8s %7s\n", "", "forward ms", "backward ms",
-                "fwd %", "bwd %", "goal", "peak GF/s", "extra MiB", "x fused", "x fp32");
+  std::snprintf(line, sizeof(line), "%-24s %7s %11s %11s %6s %6s %6s %9s %10s %8s %7s\n", "", "threads", "forward ms",
+                "backward ms", "fwd %", "bwd %", "goal", "peak GF/s", "extra MiB", "x fused", "x fp32");
   return line;
 }
 
@@ -155,6 +156,17 @@ std::string DecodeRow(const std::string& name, const BenchResult::Decode& decode
   return line;
 }
 
+std::string OperationRow(const std::string& name, const BenchResult::Operation& operation, const std::string& goal) {
+  const auto ns = [](double value) { return FixedText(value, 0) + " ns"; };
+  char line[64];
+  std::snprintf(line, sizeof(line), "%-24s ", name.c_str());
+  return StrCat(line, ns(operation.TotalNs()), goal.empty() ? "" : StrCat(" (goal ", goal, ")"),
+                operation.backward_ns == 0 ? ""
+                                           : StrCat(": value ", ns(operation.value_ns), ", node ",
+                                                    ns(operation.node_ns), ", backward ", ns(operation.backward_ns)),
+                "; ", FixedText(operation.allocations, 1), " allocations\n");
+}
+
 std::string Ratio(double of, double to) {
   char text[24];
   std::snprintf(text, sizeof(text), "%.2f", of / to);
@@ -170,15 +182,18 @@ struct Compared {
 std::string Row(const BenchResult& r, const std::string& goal, const Compared& with) {
   const std::string times_fp32 = with.in_fp32 == nullptr ? "" : Ratio(TimeMs(*with.in_fp32), TimeMs(r));
   if (r.decode.has_value()) return DecodeRow(r.name, *r.decode, goal, times_fp32);
+  if (r.operation.has_value()) return OperationRow(r.name, *r.operation, goal);
   const std::string of_fused = with.fused == nullptr ? "" : Ratio(TimeMs(r), TimeMs(*with.fused));
   char line[200];
-  std::snprintf(line, sizeof(line), "%-24s %11.3f %11.3f %6.1f %6.1f %6s %9.0f %10.2f %8s %7s\n", r.name.c_str(),
-                r.forward_ms, r.backward_ms, 100 * r.ShareForward(), 100 * r.ShareBackward(), goal.c_str(),
+  std::snprintf(line, sizeof(line), "%-24s %7d %11.3f %11.3f %6.1f %6.1f %6s %9.0f %10.2f %8s %7s\n", r.name.c_str(),
+                r.threads, r.forward_ms, r.backward_ms, 100 * r.ShareForward(), 100 * r.ShareBackward(), goal.c_str(),
                 r.peak_gflops, static_cast<double>(r.extra_bytes) / (1 << 20), of_fused.c_str(), times_fp32.c_str());
   if (!r.step.has_value()) return line;
   char step[160];
-  std::snprintf(step, sizeof(step), "%-24s %.4f s a step, %.1f %% of the peak, %.0f tokens/s", "", r.step->seconds,
-                100 * r.ShareWhole(), r.step->tokens_per_second);
+  const bool quick = r.step->seconds < 0.1;
+  std::snprintf(step, sizeof(step), "%-24s %.*f %s a step, %.1f %% of the peak, %.0f tokens/s, %lld allocations", "",
+                quick ? 1 : 4, quick ? 1e6 * r.step->seconds : r.step->seconds, quick ? "µs" : "s",
+                100 * r.ShareWhole(), r.step->tokens_per_second, static_cast<long long>(r.allocations));
   const double resident = 1e-9 * static_cast<double>(r.step->peak_resident_bytes);
   return StrCat(line, step, resident > 0 ? StrCat(", at most ", FixedText(resident, 2), " GB resident") : "", "\n");
 }
@@ -201,7 +216,8 @@ void RunCases(const std::vector<Chosen>& cases, const Settings& settings) {
   const auto other = [&](const BenchResult& result, const char* part) -> const BenchResult* {
     const std::string name = Without(result.name, part);
     if (name == result.name) return nullptr;
-    const auto found = std::find_if(results.begin(), results.end(), [&](const auto& r) { return r.name == name; });
+    const auto found = std::find_if(results.begin(), results.end(),
+                                    [&](const auto& r) { return r.name == name && r.threads == result.threads; });
     return found == results.end() ? nullptr : &*found;
   };
   for (const auto& [of, precisions] : cases) {
@@ -254,7 +270,11 @@ constexpr const char* kDescription =
     "the number of positions, and whole training steps of a T5 "
     "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets), and of the small models that are trained on a CPU "
     "with everything in them (train-NAME); layers, mixing, steps and memory up to 2048 "
-    "positions also by the composed path (NAME-composed). decode-NAME-ROWS is a step of decoding with so many rows, "
+    "positions also by the composed path (NAME-composed). small-D-KIND is a step of a language model of letters with "
+    "d = D, on one thread and on all; the batch is made before the clock runs. operation-NAME is the time of an "
+    "operation on 16 numbers: of its value, its node and its gradient; or of a part, such as an allocation. "
+    "allocations counts the calls of operator new by the main thread. decode-NAME-ROWS is a step of decoding with so "
+    "many rows, "
     "the quickest beside the time that reading the weights and the cache takes at the rate at which this process reads "
     "memory. NAME-bf16 is NAME with its products in bfloat16, the two run in turn: of the layers and the step with a "
     "goal for it, of others where --filter or --precision asks for it. "
@@ -284,6 +304,15 @@ Json ToJson(const BenchResult& r) {
     json.Set("simd_target", r.simd_target);
     return json;
   }
+  if (r.operation.has_value()) {
+    json.Set("value_ns", r.operation->value_ns);
+    json.Set("node_ns", r.operation->node_ns);
+    json.Set("backward_ns", r.operation->backward_ns);
+    json.Set("allocations", r.operation->allocations);
+    json.Set("threads", r.threads);
+    json.Set("simd_target", r.simd_target);
+    return json;
+  }
   json.Set("forward_ms", r.forward_ms);
   json.Set("backward_ms", r.backward_ms);
   json.Set("useful_gflop_forward", r.useful_gflop_forward);
@@ -292,6 +321,8 @@ Json ToJson(const BenchResult& r) {
   json.Set("share_forward", r.ShareForward());
   json.Set("share_backward", r.ShareBackward());
   json.Set("extra_bytes", r.extra_bytes);
+  json.Set("allocations", r.allocations);
+  json.Set("system_allocations", r.system_allocations);
   json.Set("threads", r.threads);
   json.Set("blas_core", r.blas_core);
   json.Set("simd_target", r.simd_target);

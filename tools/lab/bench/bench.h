@@ -1,5 +1,5 @@
 // Benchmarks: what a case is, what it gives, and how it is timed. The cases are in layers.cc, kernels.cc,
-// step.cc and models.cc; the command, with its table and its JSON, is commands/bench.cc.
+// operations.cc, step.cc and models.cc; the command, with its table and its JSON, is commands/bench.cc.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct BenchSettings {
   // Instead of the case's own.
   std::optional<int64_t> batch = {};
   std::optional<int64_t> n = {};
-  // Else as many as fit in two seconds, between 3 and 50.
+  // Else as many as fit in two seconds, at least 3.
   std::optional<int64_t> repetitions = {};
   // The variants of a case, interleaved: one result for each, in this order.
   std::vector<Precision> precisions = {Precision::kFloat32};
@@ -50,6 +50,15 @@ struct BenchResult {
     }
   };
 
+  // One operation on a few numbers, or a part of one: nanoseconds, medians. A part has a value alone.
+  struct Operation {
+    double value_ns = 0;  // under NoGrad: checks, allocation, dispatch and kernel
+    double node_ns = 0;   // what recording it adds
+    double backward_ns = 0;
+    double allocations = 0;  // as below, but of one operation
+    double TotalNs() const { return value_ns + node_ns + backward_ns; }
+  };
+
   std::string name;
   Precision precision = Precision::kFloat32;
   double forward_ms = 0;  // medians
@@ -59,13 +68,16 @@ struct BenchResult {
   // counted.
   double useful_gflop_forward = 0;
   double useful_gflop_backward = 0;
-  double peak_gflops = 0;   // of `precision`, measured right before, and after: the larger
-  int64_t extra_bytes = 0;  // most that is held beyond inputs and outputs at any time, forward and backward
+  double peak_gflops = 0;          // of `precision`, measured right before, and after: the larger
+  int64_t extra_bytes = 0;         // most that is held beyond inputs and outputs at any time, forward and backward
+  int64_t allocations = 0;         // calls of operator new by the caller in the last run (ThreadAllocations)
+  int64_t system_allocations = 0;  // blocks of tensors that the last run had to take from the system
   int threads = 0;
   std::string blas_core;
   std::string simd_target;
   std::optional<Step> step = {};
   std::optional<Decode> decode = {};
+  std::optional<Operation> operation = {};
 
   // The share of the peak, of which 1 is the limit.
   double ShareForward() const { return useful_gflop_forward / (forward_ms * 1e-3) / peak_gflops; }
@@ -81,7 +93,8 @@ void SetStepTimes(double tokens, std::vector<BenchResult>* results);
 
 struct BenchCase {
   std::string name;
-  // "82/75": percent of the peak, forward and backward; "75 %": of it, or "2.3 s", for a whole step; empty: none.
+  // "82/75": percent of the peak, forward and backward; "75 %": of it, or "2.3 s", for a whole step; "800": nanoseconds
+  // of an operation; empty: none.
   std::string goal;
   std::function<std::vector<BenchResult>(const BenchSettings& settings)> run;
   // Whether its products are rounded in bf16: it can be measured as NAME-bf16 then.
@@ -96,7 +109,9 @@ std::vector<BenchCase> LayerBenchCases();
 std::vector<BenchCase> MixingBenchCases();
 std::vector<BenchCase> ProductBenchCases();
 std::vector<BenchCase> MemoryBenchCases();
+std::vector<BenchCase> OperationBenchCases();
 std::vector<BenchCase> StepBenchCases();
+std::vector<BenchCase> SmallBenchCases();
 std::vector<BenchCase> TrainingBenchCases();
 std::vector<BenchCase> DecodeBenchCases();
 
@@ -117,6 +132,12 @@ Tensor RandomTensor(const Shape& shape, const char* purpose);
 
 // Seconds since some fixed moment.
 double WallSeconds();
+
+// Calls of operator new by this thread so far: 0 in a program that does not count them, as `crosstalk` does.
+inline int64_t& ThreadAllocations() {
+  static thread_local int64_t count = 0;
+  return count;
+}
 
 // kernels/peak.h's of `precision`, on all threads.
 double PeakGflops(Precision precision);

@@ -28,37 +28,6 @@ namespace {
 // Steps of the small models that people train on a CPU, with everything in them: the batch, forward, backward, clipping
 // and the optimizer, as `crosstalk train` makes them.
 
-// examples/shakespeare/letters.json, on the built-in text.
-TrainingConfig Letters() {
-  TrainingConfig config;
-  config.data.tokenizer = "characters";
-  config.model.name = "lm";
-  config.model.attention.kind = AttentionKind::kMultihead;
-  config.model.attention.heads = 4;
-  config.model.layers = 4;
-  config.model.positions = PositionScheme::kLearned;
-  config.model.feed_forward = FeedForwardKind::kGelu;
-  config.objective.input_length = 64;
-  config.optimization.batch = 12;
-  config.optimization.optimizer = OptimizerKind::kAdamW;
-  config.optimization.learning_rate = 1e-3;
-  config.optimization.clip = 1;
-  config.optimization.z_loss = 0;
-  return config;
-}
-
-// 10.7 million parameters.
-TrainingConfig Letters384() {
-  TrainingConfig config = Letters();
-  config.model.attention.heads = 6;
-  config.model.layers = 6;
-  config.model.d_model = 384;
-  config.model.d_ff = 1536;
-  config.objective.input_length = 256;
-  config.optimization.batch = 16;
-  return config;
-}
-
 // The model of `make train MODEL=name`.
 TrainingConfig DefaultOf(const char* name) {
   TrainingConfig config;
@@ -100,16 +69,13 @@ std::vector<BenchResult> MeasureTraining(const std::string& name, TrainingConfig
 
 std::vector<BenchCase> TrainingBenchCases() {
   std::vector<BenchCase> cases;
-  const auto add = [&cases](const char* name, const char* goal, const char* bfloat16_goal, TrainingConfig config) {
+  for (const char* model : {"t5", "bert"}) {
+    const std::string name = StrCat("train-", model);
     cases.push_back({.name = name,
-                     .goal = goal,
-                     .run = [name, config](const BenchSettings& s) { return MeasureTraining(name, config, s); },
-                     .bfloat16_goal = bfloat16_goal});
-  };
-  add("train-letters", "75 %", "x1.3", Letters());
-  add("train-t5", "72 %", "x1.4", DefaultOf("t5"));
-  add("train-bert", "72 %", "x1.4", DefaultOf("bert"));
-  add("train-letters-384", "87 %", "x1.7", Letters384());
+                     .goal = "72 %",
+                     .run = [=](const BenchSettings& s) { return MeasureTraining(name, DefaultOf(model), s); },
+                     .bfloat16_goal = "x1.4"});
+  }
   return cases;
 }
 

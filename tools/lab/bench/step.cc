@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/nn/optim/adafactor.h"
@@ -15,6 +17,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
@@ -163,6 +166,41 @@ StepCase FinetuningStep(AttentionImplementation implementation) {
   return step;
 }
 
+struct SmallSizes {
+  int64_t d_model, layers, heads, n, batch;
+};
+
+// A language model of letters: that of examples/shakespeare at d_model 128, and others of its form.
+StepCase LettersStep(const SmallSizes& sizes, const char* kind) {
+  ModelConfig config;
+  config.vocabulary = 64;
+  config.d_model = sizes.d_model;
+  config.d_ff = 4 * sizes.d_model;
+  config.layers = sizes.layers;
+  config.positions = PositionScheme::kLearned;
+  config.feed_forward = FeedForwardKind::kGelu;
+  config.SetAttention(LayerOf(kind, sizes.heads, sizes.d_model, AttentionImplementation::kFused));
+  StepCase step;
+  step.batch = sizes.batch;
+  step.n = sizes.n;
+  step.make_model = [config](int64_t n) {
+    ModelConfig own = config;
+    own.context = n;
+    return std::make_unique<Lm>(own, 0);
+  };
+  step.make_optimizer = [](Parameters parameters) { return std::make_unique<AdamW>(std::move(parameters)); };
+  step.make_batch = [vocabulary = config.vocabulary](int64_t b, int64_t n, int64_t at) {
+    Batch batch;
+    batch.Add("inputs", RandomIds(b, n, 1, vocabulary, "bench.inputs", at));
+    batch.Add("targets", RandomIds(b, n, 1, vocabulary, "bench.targets", at));
+    batch.targets = batch.positions = batch.tokens = b * n;
+    return batch;
+  };
+  step.learning_rate = 1e-3;
+  step.clip = 1;
+  return step;
+}
+
 class StepPass : private BatchSource {
  public:
   StepPass(const StepCase& step, int64_t batch, int64_t n)
@@ -262,6 +300,41 @@ std::vector<BenchCase> StepBenchCases() {
     add(StrCat("step-albert-12", length), "75/70", "", bert("multihead", true));
   }
   add("step-finetune-128", "70 %", "", FinetuningStep);
+  return cases;
+}
+
+std::vector<BenchCase> SmallBenchCases() {
+  struct Small {
+    SmallSizes sizes;
+    const char* goal = "";  // of multi-head attention
+    const char* bfloat16_goal = "";
+  };
+  const std::vector<Small> all = {
+      {{.d_model = 16, .layers = 1, .heads = 4, .n = 16, .batch = 1}},
+      {{.d_model = 32, .layers = 2, .heads = 4, .n = 32, .batch = 4}},
+      {{.d_model = 64, .layers = 2, .heads = 4, .n = 64, .batch = 8}},
+      {{.d_model = 128, .layers = 4, .heads = 4, .n = 64, .batch = 12}, "75 %", "x1.3"},
+      {{.d_model = 256, .layers = 6, .heads = 4, .n = 128, .batch = 16}},
+      {{.d_model = 384, .layers = 6, .heads = 6, .n = 256, .batch = 16}, "87 %", "x1.7"},
+  };
+  std::vector<BenchCase> cases;
+  for (const auto& [sizes, goal, bfloat16_goal] : all) {
+    for (const char* kind : {"multihead", "talking"}) {
+      const std::string name = StrCat("small-", sizes.d_model, "-", kind);
+      const bool has_goal = kind == std::string("multihead");
+      // On one thread, then on all.
+      const auto run = [name, step = LettersStep(sizes, kind)](const BenchSettings& settings) {
+        std::vector<BenchResult> results;
+        for (const int threads : std::set<int>{1, NumThreads()}) {
+          const ThreadsScope scope(threads);
+          for (BenchResult& result : MeasureStep(name, step, settings)) results.push_back(std::move(result));
+        }
+        return results;
+      };
+      cases.push_back(
+          {.name = name, .goal = has_goal ? goal : "", .run = run, .bfloat16_goal = has_goal ? bfloat16_goal : ""});
+    }
+  }
   return cases;
 }
 

@@ -18,7 +18,6 @@ namespace crosstalk {
 namespace {
 
 constexpr int64_t kFewestRepetitions = 3;
-constexpr int64_t kMostRepetitions = 50;
 constexpr double kSecondsPerCase = 2.0;
 
 }  // namespace
@@ -78,7 +77,7 @@ std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSetti
     result.simd_target = kernels::SimdTargetName();
     result.useful_gflop_forward = 2e-9 * multiplications;
     result.useful_gflop_backward = 2 * result.useful_gflop_forward;
-    result.peak_gflops = PeakGflops(precision);
+    if (multiplications > 0) result.peak_gflops = PeakGflops(precision);
     if (passes.measure_memory) passes.measure_memory(result);
     all.push_back({std::move(result)});
   }
@@ -86,12 +85,16 @@ std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSetti
   const double begin = WallSeconds(), most_seconds = kSecondsPerCase * static_cast<double>(all.size());
   const auto enough = [&](int64_t done) {
     if (settings.repetitions.has_value()) return done >= *settings.repetitions;
-    return done >= kMostRepetitions || (done >= kFewestRepetitions && WallSeconds() - begin > most_seconds);
+    return done >= kFewestRepetitions && WallSeconds() - begin > most_seconds;
   };
   for (int64_t done = 0; !enough(done); ++done) {
     for (Times& times : all) {
       const ContextScope scope(&OpContext::precision, times.result.precision);
+      const int64_t allocations = ThreadAllocations();
+      const int64_t system_allocations = GetMemoryStats().system_allocations;
       const PassSeconds seconds = passes.run();
+      times.result.allocations = ThreadAllocations() - allocations;
+      times.result.system_allocations = GetMemoryStats().system_allocations - system_allocations;
       times.forward.push_back(seconds.forward);
       times.backward.push_back(seconds.backward);
       times.whole.push_back(seconds.whole > 0 ? seconds.whole : seconds.forward + seconds.backward);
@@ -102,7 +105,7 @@ std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSetti
   for (Times& times : all) {
     BenchResult& result = times.result;
     // Once more: a peak measured while something else held a processor would flatter.
-    result.peak_gflops = std::max(result.peak_gflops, PeakGflops(result.precision));
+    if (multiplications > 0) result.peak_gflops = std::max(result.peak_gflops, PeakGflops(result.precision));
     result.forward_ms = 1e3 * Median(times.forward);
     result.backward_ms = 1e3 * Median(times.backward);
     result.whole_ms = 1e3 * Median(times.whole);
