@@ -1,6 +1,10 @@
-"""The layer in a model of PyTorch's: examples/talking_heads_torch.py, against PyTorch's own operations in double."""
+"""The examples with PyTorch: talking_heads_torch.py, whose layer is compared with PyTorch's own operations in double,
+and small_models_torch.py."""
 
+import contextlib
+import io
 import os
+import re
 import sys
 import unittest
 
@@ -13,6 +17,7 @@ try:
 except ImportError:
     torch = None
 else:
+    import small_models_torch
     import talking_heads_torch
 
 
@@ -63,11 +68,36 @@ class TorchTest(unittest.TestCase):
         self.assertEqual(X[0, 0], 7)
 
     def test_the_example_learns(self):
-        import contextlib
-        import io
-        import re
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             talking_heads_torch.main()
         errors = [float(error) for error in re.findall(r"error ([0-9.]+)", output.getvalue())]
         self.assertLess(errors[-1], 0.2 * errors[0], output.getvalue())
+
+
+@unittest.skipIf(torch is None, "there is no torch here")
+class SmallModelsTest(unittest.TestCase):
+    def test_heads_that_are_mixed_by_the_identity_are_multi_head(self):
+        losses = []
+        for kind in ("multihead", "talking"):
+            torch.manual_seed(0)
+            model = small_models_torch.LanguageModel(16, 2, 4, 8, kind)
+            torch.manual_seed(1)
+            losses.append(model(*torch.randint(small_models_torch.VOCABULARY, (2, 3, 8))))
+        torch.testing.assert_close(losses[0], losses[1])
+
+    def test_the_sizes_are_those_of_bench(self):
+        with open(os.environ["CROSSTALK_SOURCE"] + "/tools/lab/bench/step.cc") as source:
+            rows = re.findall(r"{(\.d_model = [^}]*, \.batch = \d+)}", source.read())
+        self.assertEqual([tuple(map(int, re.findall(r"\d+", row))) for row in rows], small_models_torch.SIZES)
+
+    def test_a_row_has_the_times_on_one_thread_and_on_all(self):
+        output, threads = io.StringIO(), torch.get_num_threads()
+        try:
+            with contextlib.redirect_stdout(output):
+                small_models_torch.main(["--filter", "small-16", "--seconds", "0"])
+        finally:
+            torch.set_num_threads(threads)
+        rows = re.findall(r"^(small-\S+) +([0-9.]+) +([0-9.]+)$", output.getvalue(), re.MULTILINE)
+        self.assertEqual([row[0] for row in rows], ["small-16-multihead", "small-16-talking"], output.getvalue())
+        self.assertTrue(all(float(time) > 0 for row in rows for time in row[1:]), output.getvalue())
