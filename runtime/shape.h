@@ -77,7 +77,10 @@ Bracket ParseBracket(std::string_view text);
 // attention: K[b, m, d_k, h_k] = [2, 96, 32, 8] has d_k=32, but d_k=64 in Q[b, n, d_k, h_k] = [2, 5, 64, 8]
 class Dims {
  public:
-  explicit Dims(std::string where) : where_(std::move(where)) {}
+  explicit Dims(std::string where) : where_(std::move(where)) {
+    entries_.reserve(kMaxRank);
+    sources_.reserve(4);
+  }
 
   // Throws Error(kUsage) on a rank that does not fit or a name whose size differs from an earlier one.
   Dims& Bind(std::string_view bracket, const Shape& shape);

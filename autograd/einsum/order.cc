@@ -108,11 +108,11 @@ std::string ToString(const EinsumEquation& equation) {
 
 namespace {
 
-using Labels = std::vector<int>;  // of any number of dimensions: what is made on the way may have too many
+using LabelList = std::vector<int>;  // of any number of dimensions: what is made on the way may have too many
 
 constexpr int kMaxExhaustive = 6;
 
-bool Has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool Has(const LabelList& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
 
 struct Cost {
   int64_t multiplications = 0;
@@ -125,7 +125,7 @@ struct Cost {
 // Adds the steps of the contractions to `plan`.
 class Contractions {
  public:
-  Contractions(EinsumPlan& plan, std::vector<Labels> labels) : plan_(plan), labels_(std::move(labels)) {
+  Contractions(EinsumPlan& plan, std::vector<LabelList> labels) : plan_(plan), labels_(std::move(labels)) {
     for (size_t i = 0; i < labels_.size(); ++i) values_.push_back(static_cast<int>(i));
   }
 
@@ -138,7 +138,7 @@ class Contractions {
   }
 
  private:
-  int64_t Size(const Labels& labels) const {
+  int64_t Size(const LabelList& labels) const {
     int64_t size = 1;
     for (const int label : labels) size = SaturatingProduct(size, plan_.sizes[static_cast<size_t>(label)]);
     return size;
@@ -146,8 +146,8 @@ class Contractions {
 
   // The labels of a · b that something outside still needs: those both have, those of a, those of b.
   template <typename Needed>
-  static Labels ResultLabels(const Labels& a, const Labels& b, Needed&& needed) {
-    Labels result;
+  static LabelList ResultLabels(const LabelList& a, const LabelList& b, Needed&& needed) {
+    LabelList result;
     for (const int label : a) {
       if (Has(b, label) && needed(label)) result.push_back(label);
     }
@@ -160,7 +160,7 @@ class Contractions {
     return result;
   }
 
-  int64_t Multiplications(const Labels& a, const Labels& b) const {
+  int64_t Multiplications(const LabelList& a, const LabelList& b) const {
     int64_t product = Size(a);
     for (const int label : b) {
       if (!Has(a, label)) product = SaturatingProduct(product, plan_.sizes[static_cast<size_t>(label)]);
@@ -168,7 +168,7 @@ class Contractions {
     return product;
   }
 
-  int AddStep(int a, const Labels& labels_a, int b, const Labels& labels_b, const Labels& result) {
+  int AddStep(int a, const LabelList& labels_a, int b, const LabelList& labels_b, const LabelList& result) {
     EinsumStep step;
     step.a = a;
     step.b = b;
@@ -181,7 +181,7 @@ class Contractions {
   // The best contraction of a set of operands (a bit mask), and its two halves.
   struct Best {
     Cost cost;
-    Labels labels;
+    LabelList labels;
     unsigned half = 0;
     bool known = false;
   };
@@ -202,7 +202,7 @@ class Contractions {
         if ((half & lowest) == 0) continue;  // the other half names the same pair
         const Best& left = best_[half];
         const Best& right = best_[set ^ half];
-        const Labels labels = ResultLabels(left.labels, right.labels, [&](int label) { return Needed(label, set); });
+        const LabelList labels = ResultLabels(left.labels, right.labels, [&](int label) { return Needed(label, set); });
         Cost cost;
         cost.multiplications = SaturatingSum(SaturatingSum(left.cost.multiplications, right.cost.multiplications),
                                              Multiplications(left.labels, right.labels));
@@ -239,10 +239,10 @@ class Contractions {
     while (values_.size() > 1) {
       Cost best_cost;
       size_t best_i = 0, best_j = 0;
-      Labels best_labels;
+      LabelList best_labels;
       for (size_t i = 0; i < values_.size(); ++i) {
         for (size_t j = i + 1; j < values_.size(); ++j) {
-          const Labels labels = ResultLabels(labels_[i], labels_[j], [&](int label) {
+          const LabelList labels = ResultLabels(labels_[i], labels_[j], [&](int label) {
             if (Has(plan_.result, label)) return true;
             for (size_t other = 0; other < labels_.size(); ++other) {
               if (other != i && other != j && Has(labels_[other], label)) return true;
@@ -267,13 +267,13 @@ class Contractions {
   }
 
   EinsumPlan& plan_;
-  std::vector<int> values_;     // what is left to contract: numbers of values
-  std::vector<Labels> labels_;  // of each
+  std::vector<int> values_;        // what is left to contract: numbers of values
+  std::vector<LabelList> labels_;  // of each
   std::vector<Best> best_;
 };
 
 // True if an operand beside number i has the label.
-bool IsShared(const std::vector<Labels>& operands, size_t i, int label) {
+bool IsShared(const std::vector<LabelList>& operands, size_t i, int label) {
   for (size_t j = 0; j < operands.size(); ++j) {
     if (j != i && Has(operands[j], label)) return true;
   }
@@ -302,7 +302,7 @@ EinsumPlan Label(const EinsumEquation& equation, const std::vector<Shape>& shape
     CROSSTALK_CHECK(std::all_of(shapes[i].begin(), shapes[i].end(), [](int64_t size) { return size >= 0; }),
                     "einsum: ", ToString(equation.operands[i]), " = ", shapes[i], " has a negative size");
     dims.Bind(ToString(equation.operands[i]), shapes[i]);
-    Labels labels;
+    LabelList labels;
     for (const std::string& name : equation.operands[i].indices) {
       const auto at = std::find(plan.names.begin(), plan.names.end(), name);
       labels.push_back(static_cast<int>(at - plan.names.begin()));
