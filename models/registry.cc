@@ -102,7 +102,7 @@ void Resolve(ModelConfig& config, int64_t input_length) {
 }
 
 ModelConfig ReadModelConfig(const Json& json, const std::string& source) {
-  const std::string& name = JsonReader(json, source).String("model");
+  const std::string name = JsonReader(json, source).String("model");
   const auto is_it = [&](const ModelType& type) { return name == type.name; };
   if (std::none_of(ModelTypes().begin(), ModelTypes().end(), is_it)) {
     Fail(ErrorKind::kData, source, ": model: ", Quoted(name), " is none of ", Join(ModelNames(), ", "));

@@ -178,10 +178,12 @@ std::vector<TaskRow> ReadSquad(const TaskType& type, const std::string& path, Ta
   if (!file.is_object()) Fail(ErrorKind::kData, path, ": must be an object, but is ", Name(file.type()));
   TaskRowList rows(path, split);
   rows.BeginFile(text.size());
-  const Json::Array& articles = JsonReader(file, path).Array("data");
+  const JsonReader data(file, path);
+  const Json::Array& articles = data.Array("data");
   for (size_t d = 0; d < articles.size(); ++d) {
     const std::string article_at = StrCat(path, ": data[", d, "]");
-    const Json::Array& paragraphs = JsonReader(articles[d], article_at).Array("paragraphs");
+    const JsonReader article(articles[d], article_at);
+    const Json::Array& paragraphs = article.Array("paragraphs");
     for (size_t p = 0; p < paragraphs.size(); ++p) {
       const std::string paragraph_at = StrCat(article_at, ".paragraphs[", p, "]");
       const JsonReader paragraph(paragraphs[p], paragraph_at);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -101,7 +102,7 @@ constexpr PublishedSettings kPublished[] = {
     {"albert", "", 2e-5, 32, {.epochs = 3, .steps = 0, .warmup = 0.1}},
 };
 
-const PublishedSettings& SettingsOf(const std::string& model, const std::string& task) {
+const PublishedSettings& SettingsOf(std::string_view model, std::string_view task) {
   const auto found = std::find_if(std::begin(kPublished), std::end(kPublished), [&](const PublishedSettings& one) {
     return model == one.model && (task == one.task || one.task[0] == '\0');
   });

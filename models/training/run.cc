@@ -110,7 +110,8 @@ void TrainingRun::WriteRunFile() const {
   if (ranks_) session.ranks = ranks_->places();
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
-    for (const Json& earlier : JsonReader(before, folder_.RunFile()).Array("sessions")) {
+    const JsonReader reader(before, folder_.RunFile());
+    for (const Json& earlier : reader.Array("sessions")) {
       FromJson<RunSession>(earlier, folder_.RunFile() + ": sessions");  // refused here if it is none
       sessions.Append(earlier);
     }

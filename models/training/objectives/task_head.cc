@@ -246,7 +246,8 @@ EncoderTaskOptions TaskOptionsOf(const ObjectiveConfig& config) {
 constexpr int64_t kUsualChoices = 4;
 
 EncoderHeads HeadsOf(const ObjectiveConfig& config) {
-  const TaskType& task = TaskOfHead(ParseTasks(config.tasks));
+  const std::vector<const TaskType*> tasks = ParseTasks(config.tasks);
+  const TaskType& task = TaskOfHead(tasks);
   switch (task.form) {
     case TaskForm::kClassification:
       return {.pooler = true, .classes = static_cast<int64_t>(task.labels.size())};

@@ -172,7 +172,8 @@ FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::option
   record.data_fingerprint = JsonReader(run, folder.RunFile()).String("data_fingerprint");
   record.model_sha256 = Sha256OfFile(folder.ModelFile());
   const Json scores = ReadJsonFile(folder.ScoresFile());
-  for (const auto& [task, values] : JsonReader(scores, folder.ScoresFile()).Value("tasks").AsObject()) {
+  const JsonReader scores_reader(scores, folder.ScoresFile());
+  for (const auto& [task, values] : scores_reader.Value("tasks").AsObject()) {
     CheckMeasures(values, folder.ScoresFile());
     std::map<std::string, double>& numbers = record.scores[task];
     for (const auto& [name, value] : values.AsObject()) {
