@@ -7,25 +7,17 @@
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef CROSSTALK_HAS_TILE_CODE
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define CROSSTALK_HAS_TILE_CODE 1
 #endif
 
 namespace crosstalk::kernels {
-namespace {
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-float Flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
 #ifdef CROSSTALK_HAS_TILE_CODE
+
+namespace {
 
 // State that the operating system must save and restore for tiles: their configuration and their data.
 constexpr uint64_t kTileState = (uint64_t{1} << 17) | (uint64_t{1} << 18);
@@ -66,11 +58,7 @@ void Configure(const TileShape& shape) {
   asm volatile("ldtilecfg %0" : : "m"(configuration));
 }
 
-#endif
-
 }  // namespace
-
-#ifdef CROSSTALK_HAS_TILE_CODE
 
 bool HasTiles() {
   static const bool has = AskForTiles();
@@ -139,18 +127,19 @@ void AmxTiles::Store(float* sums, int64_t stride) const {
       : "memory");
 }
 
-#else
-
-bool HasTiles() { return false; }
-AmxTiles::AmxTiles() = default;
-AmxTiles::~AmxTiles() = default;
-void AmxTiles::Reshape(const TileShape& shape) { shape_ = shape; }
-void AmxTiles::Clear() {}
-void AmxTiles::Load(const float*, int64_t) {}
-void AmxTiles::AddStep(const uint32_t*, int64_t, const uint32_t*, int64_t) {}
-void AmxTiles::Store(float*, int64_t) const {}
-
 #endif
+
+namespace {
+
+float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+float Flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+
+}  // namespace
 
 void ModelTiles::Clear() { std::memset(sums_, 0, sizeof sums_); }
 

@@ -16,14 +16,14 @@
 
 #include "crosstalk/runtime/math.h"
 
+#if defined(__x86_64__) && defined(__linux__)
+#define CROSSTALK_HAS_TILE_CODE 1
+#endif
+
 namespace crosstalk::kernels {
 
 inline constexpr int kTileSize = 16;                  // rows of a tile; pairs or floats of a row
 inline constexpr int64_t kTileBlock = 2 * kTileSize;  // rows and columns of C that two by two tiles hold
-
-// Whether this CPU has tiles of bfloat16, and AVX512_BF16, and the kernel lets the process use them, which the first
-// call asks for.
-bool HasTiles();
 
 // A block of sums, `rows` × 32, to which a step adds the products of `depth` pairs. Rows are an even number, at most
 // 32; pairs at most 16. What lies beyond is neither read nor written.
@@ -44,16 +44,10 @@ inline int64_t EqualParts(int64_t size) {
 inline int64_t PartOfRows(int64_t rows) { return rows / EqualParts(rows); }
 inline int64_t PartOfPairs(int64_t pairs) { return pairs / EqualParts(2 * pairs); }
 
-// A block in the tile registers of a thread, its own from construction to destruction: one of these at a time. Only
-// where HasTiles().
-class AmxTiles {
+// A block in memory: what tests run, and what gives a machine without tiles the bits of one with them.
+class ModelTiles {
  public:
-  AmxTiles();
-  ~AmxTiles();  // gives the registers back, so that a switch of threads needs not save them
-  AmxTiles(const AmxTiles&) = delete;
-  AmxTiles& operator=(const AmxTiles&) = delete;
-
-  void Reshape(const TileShape& shape);  // takes about 40 ns, if it is another; the sums are lost
+  void Reshape(const TileShape& shape) { shape_ = shape; }  // the sums are lost
   void Clear();
   void Load(const float* sums, int64_t stride);  // [rows, stride]; numbers below 2^-126 count as 0
   // sums += A[rows, depth] · B[depth, 32]. A's rows are `a_stride` pairs apart, B's `b_stride`.
@@ -63,12 +57,25 @@ class AmxTiles {
 
  private:
   TileShape shape_;
+  float sums_[kTileBlock][kTileBlock];
 };
 
-// The same in software, to the bit: what tests run, and what gives a machine without tiles the bits of one with them.
-class ModelTiles {
+#ifdef CROSSTALK_HAS_TILE_CODE
+
+// Whether this CPU has tiles of bfloat16, and AVX512_BF16, and the kernel lets the process use them, which the first
+// call asks for.
+bool HasTiles();
+
+// The same in the tile registers of a thread, to the bit. They are its own from construction to destruction: one of
+// these at a time. Only where HasTiles().
+class AmxTiles {
  public:
-  void Reshape(const TileShape& shape) { shape_ = shape; }
+  AmxTiles();
+  ~AmxTiles();  // gives the registers back, so that a switch of threads needs not save them
+  AmxTiles(const AmxTiles&) = delete;
+  AmxTiles& operator=(const AmxTiles&) = delete;
+
+  void Reshape(const TileShape& shape);  // takes about 40 ns, if it is another
   void Clear();
   void Load(const float* sums, int64_t stride);
   void AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride);
@@ -77,8 +84,15 @@ class ModelTiles {
 
  private:
   TileShape shape_;
-  float sums_[kTileBlock][kTileBlock];
 };
+
+#else
+
+// The compiler's processors have none: the model is all.
+inline bool HasTiles() { return false; }
+using AmxTiles = ModelTiles;
+
+#endif
 
 // Either of them, chosen at run time.
 class MatrixTiles {
