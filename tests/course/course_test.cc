@@ -127,7 +127,7 @@ TEST(CourseTest, WhatAllWrongElementsHaveInCommonIsNamed) {
 
 TEST(CourseTest, AKernelIsMeasuredBesideTheReference) {
   for (const char* name : {"6_3.cc", "6_4.cc"}) {
-    const Outcome& outcome = Check(RegisteredIn("examples/course/solutions/").at(name));
+    const Outcome outcome = Check(RegisteredIn("examples/course/solutions/").at(name));
     std::map<std::string, double> measures(outcome.measures.begin(), outcome.measures.end());
     EXPECT_GT(measures["error"], 0);
     EXPECT_LT(measures["error"], 2e-5);

@@ -15,8 +15,7 @@
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::fuzz {
-
-namespace {
+namespace futest {
 
 struct Target {
   const char* name;  // of tests/fuzz/NAME_target.cc and tests/fuzz/corpus/NAME
@@ -38,10 +37,6 @@ constexpr Target kTargets[] = {{"c_interface", FuzzCInterface},
                                {"tensor_bundle", FuzzTensorBundle},
                                {"tokenizer", FuzzTokenizer},
                                {"tokenizer_folder", FuzzTokenizerFolder}};
-
-}  // namespace
-
-namespace futest {
 
 namespace fs = std::filesystem;
 
