@@ -17,10 +17,12 @@ cat_in_system() {
   cat << 'IN_SYSTEM'
 set -eu
 compiler=$1 circumstance=$2
+export DEBIAN_FRONTEND=noninteractive
 chown -R root:root /crosstalk
 cd /crosstalk
+variables=CXX=$compiler
 build() {  # build COMMAND…: both commands of a newcomer, by way of COMMAND
-  "$@" make CXX="$compiler" && "$@" make CXX="$compiler" test
+  "$@" make $variables && "$@" make $variables test
 }
 case $circumstance in
   no-proc)  # neither of the kernel's file systems
@@ -37,11 +39,12 @@ case $circumstance in
     build env ;;
   read-only)  # another's sources, by a user who is not root, who builds elsewhere, and whose language has dotless i
     sh tools/make/setup.sh packages.txt build test
-    apt-get install -y -qq --no-install-recommends locales > /dev/null
+    apt-get install -y -qq --no-install-recommends locales passwd > /dev/null
     echo 'tr_TR.UTF-8 UTF-8' > /etc/locale.gen
     locale-gen > /dev/null
     useradd -m newcomer
-    build runuser -u newcomer -- env LC_ALL=tr_TR.UTF-8 BUILD=/home/newcomer/build ;;
+    variables="$variables BUILD=/home/newcomer/build"
+    build runuser -u newcomer -- env HOME=/home/newcomer LC_ALL=tr_TR.UTF-8 ;;
 esac
 IN_SYSTEM
 }
