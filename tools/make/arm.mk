@@ -19,10 +19,6 @@ $(ARM_ROOT)/made: packages.txt
 	@touch $@
 ARM_MAKE = $(MAKE) --no-print-directory BUILD=$(ARM_BUILD) CXX='aarch64-linux-gnu-g++ --sysroot=$(ARM_ROOT)'
 
-.PHONY: arm
-arm: $(ARM_ROOT)/made  ## build the command and the shared library for 64-bit ARM on x86, into build-arm
-	+@$(ARM_MAKE) $(ARM_BUILD)/crosstalk $(ARM_BUILD)/lib/libcrosstalk.so
-
 # What starts programs of ARM, and a command that is started so.
 EMULATOR := qemu-aarch64 -L $(abspath $(ARM_ROOT)) -E LD_LIBRARY_PATH=$(abspath $(ARM_ROOT))/usr/lib/aarch64-linux-gnu/openblas-pthread
 ARM_COMMAND := $(ARM_BUILD)/emulated/crosstalk
@@ -30,6 +26,10 @@ $(ARM_COMMAND): tools/make/arm.mk
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nexec %s %s "$$@"\n' '$(EMULATOR)' '$(abspath $(ARM_BUILD))/crosstalk' > $@
 	@chmod +x $@
+
+.PHONY: arm
+arm: $(ARM_ROOT)/made $(ARM_COMMAND)  ## build for 64-bit ARM on x86, into build-arm; build-arm/emulated/crosstalk runs there
+	+@$(ARM_MAKE) $(ARM_BUILD)/crosstalk $(ARM_BUILD)/lib/libcrosstalk.so
 
 # Kernels, the bits of every model, and runs that go from one architecture to the other, in a few minutes. ALL=1: every test
 # but those that start the host's make, compilers and interpreters on what is built, attack it, or need ranks of MPI; that
