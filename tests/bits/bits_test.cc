@@ -8,6 +8,8 @@
 //   cut      none; stopped after a step; killed after a checkpoint; both go on elsewhere: on another target, other
 //            threads and other ranks. Or continued: finished as it was planned, then given more steps
 //   host     the library, the C interface, the command by its options or by a configuration file, Python
+//   machines under `make test-arm`, whose target is NEON: x86 trains first and ARM goes on, or ARM first and x86, each
+//            of whose targets does
 //
 // Each row is trained once, in a way that makes most values meet for the first time: in the end each
 // value of these axes has met each of the others', and each model, attention, implementation, optimizer and precision,
@@ -56,7 +58,7 @@ using Words = std::vector<std::string>;
 class PlaceScope {
  public:
   explicit PlaceScope(const Place& place) : threads_(place.threads) {
-    kernels::RestrictSimdTarget(place.target);
+    kernels::RestrictSimdTarget(place.elsewhere ? "" : place.target);
     kernels::RestrictBFloat16Unit(place.unit);
   }
   ~PlaceScope() {
@@ -139,7 +141,8 @@ void TrainByCommand(const Part& part, const Place& place, Host host) {
   } else {
     words = Joined(words, part.options);
   }
-  Succeeded(RunCommand(words, {.environment = {"CROSSTALK_BFLOAT16=" + place.unit}}));
+  Succeeded(RunCommand(
+      words, {.program = place.elsewhere ? OtherCommand() : "", .environment = {"CROSSTALK_BFLOAT16=" + place.unit}}));
 }
 
 constexpr char kPython[] = R"(
@@ -174,6 +177,7 @@ void TrainByPython(const Part& part, const Place& place) {
 
 void Train(const Part& part, const Place& place, Host host) {
   const PlaceScope scope(place);
+  if (place.elsewhere && host != Host::kFile) host = Host::kCommand;
   switch (host) {
     case Host::kLibrary:
       return TrainByLibrary(part, place.ranks);
@@ -310,6 +314,7 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
   Coverage coverage;
   std::set<std::string> by_python;  // models
   std::set<std::string> met;        // options with their models
+  const std::vector<std::string> other_targets = OtherTargets();
   uint64_t draws = 0;
   const auto draw = [&](size_t count) {
     return static_cast<size_t>(UniformInt({.seed = 1, .stream = StreamId("ways")}, draws++, count));
@@ -332,7 +337,7 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
     Way best;
     int64_t most = -1;
     for (int i = 0; i < 16; ++i) {
-      const Way way = DrawWay(row, draw);
+      const Way way = DrawWay(row, other_targets, draw);
       const int64_t count = coverage.CountNew(Coverage::PairsOf(PointOf(row), PointOf(row, way)));
       if (count > most) best = way, most = count;
     }
@@ -340,7 +345,7 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
     const bool in_float = best.first.unit.empty();
     if (HasPython() && in_float && by_python.insert(row.Get("--model")).second) best.host = Host::kPython;
     train(best);
-    for (int i = 0; all && i < 100; ++i) train(DrawWay(row, draw));
+    for (int i = 0; all && i < 100; ++i) train(DrawWay(row, other_targets, draw));
   };
   for (const bool only_what_has_not_met : {false, true}) {
     for (PublishedRow& row : published.rows) {
@@ -351,6 +356,32 @@ TEST(BitsTest, ATrainingHasTheBitsOfItsConfigurationHoweverItIsCarriedOut) {
   }
   if (!kInstrumented && !few && !::testing::Test::HasFailure()) coverage.ExpectAll();
   if (publish) published.Write();
+}
+
+// What a machine says of the other's run, and makes of it, the other says and makes.
+TEST(BitsTest, AnotherMachineReadsTheFoldersOfThisOneAndThisOneIts) {
+  if (OtherCommand().empty()) GTEST_SKIP() << "run by `make test-arm`, which has two machines";
+  const std::string here = CrosstalkBinary(), there = OtherCommand();
+  const auto on = [](const std::string& machine, const Words& words) {
+    return Succeeded(RunCommand(words, {.program = machine})).output;
+  };
+  for (const std::string model : {"t5", "bert", "albert"}) {
+    for (const std::string& trained : {here, there}) {
+      SCOPED_TRACE(StrCat(model, ", trained by ", trained));
+      const TempDir dir;
+      on(trained, TinyTrain({"--model", model, "--steps", "2", "--out", dir / "run"}));
+      std::vector<std::string> said;
+      for (const std::string& machine : {here, there}) {
+        const std::string own = dir / (machine == here ? "here" : "there");
+        said.push_back(on(machine, {"eval", "--run", dir / "run", "--json", "--eval-batches", "1"}));
+        on(machine, {"export", dir / "run", "--out", own + "/export", "--with-extensions"});
+        // What this one has exported: both read the same folder.
+        on(machine, {"import", dir / "here/export", "--out", own + "/import"});
+      }
+      EXPECT_EQ(said[0], said[1]);
+      Succeeded(RunCommand({"-r", dir / "here", dir / "there"}, {.program = "/usr/bin/diff"}));
+    }
+  }
 }
 
 // A model has rows of each of its objectives, precisions and optimizers, of each attention, fused and composed, of

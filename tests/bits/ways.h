@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <set>
@@ -14,6 +15,8 @@
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
 #include "tests/bits/published.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
 
 namespace crosstalk::bits {
 
@@ -24,11 +27,28 @@ inline constexpr const char* kCutNames[] = {"whole", "stopped after a step", "ki
 inline constexpr int kThreads[] = {1, 2, 3, 7};
 inline constexpr int kRanks[] = {0, 1, 2, 3, -1};  // -1: one for each part
 
+// The command of another machine and its targets, under `make test-arm`, where this program is one of ARM and emulated.
+inline std::string OtherCommand() {
+  const char* const command = std::getenv("CROSSTALK_OTHER_COMMAND");
+  return command == nullptr ? "" : command;
+}
+inline std::vector<std::string> OtherTargets() {
+  std::vector<std::string> targets;
+  if (OtherCommand().empty()) return targets;
+  const std::string refusal = RunCommand({"train", "--simd", "?"}, {.program = OtherCommand()}).errors;  // lists them
+  for (const char* target : {"AVX3", "AVX2"}) {
+    if (testing::Contains(refusal, target)) targets.push_back(target);
+  }
+  EXPECT_FALSE(targets.empty()) << refusal;
+  return targets;
+}
+
 // Where a session of a run computes.
 struct Place {
   std::string target;  // as --simd has it
   std::string unit;    // of bfloat16; "" in float
   int threads = 1, ranks = 0;
+  bool elsewhere = false;  // on the other machine, by its command
 
   std::string Text() const {
     return StrCat(target, unit.empty() ? "" : " ", unit, ", ", threads, " threads",
@@ -59,14 +79,19 @@ inline Point PointOf(const PublishedRow& row) {
 }
 
 inline Point PointOf(const PublishedRow& row, const Way& way) {
-  Point point = {{"target", way.first.target},
-                 {"threads", std::to_string(way.first.threads)},
+  Point point = {{"threads", std::to_string(way.first.threads)},
                  {way.cut == Cut::kContinued ? "continued" : "cut", kCutNames[static_cast<int>(way.cut)]}};
+  const bool two_machines = way.first.elsewhere || way.second.elsewhere;
+  if (two_machines) {
+    point["machines"] = StrCat(way.first.target, ", then ", way.second.target);
+  } else {
+    point["target"] = way.first.target;
+  }
   if (way.host != Host::kPython && way.cut != Cut::kStopped) {
     point["host"] = kHostNames[static_cast<int>(way.host)];
   }
-  // Ranks are the library's, and of rows whose steps have parts.
-  if (way.host == Host::kLibrary && !row.Get("--shards").empty()) {
+  // Ranks are the library's, of one machine, and of rows whose steps have parts.
+  if (way.host == Host::kLibrary && !two_machines && !row.Get("--shards").empty()) {
     const int parts = std::stoi(row.Get("--shards"));
     point["ranks"] = way.first.ranks == parts && parts > 3 ? "as many as parts" : std::to_string(way.first.ranks);
   }
@@ -110,9 +135,10 @@ class Coverage {
   std::set<Pair> met_;
 };
 
-// One of all ways to train a row on this machine; `draw` gives a number below its argument.
+// One of all ways to train a row on this machine, and in two sessions on another with these targets; `draw` gives a
+// number below its argument.
 template <typename Draw>
-Way DrawWay(const PublishedRow& row, const Draw& draw) {
+Way DrawWay(const PublishedRow& row, const std::vector<std::string>& other_targets, const Draw& draw) {
   const std::vector<std::string> targets = kernels::SupportedSimdTargets();
   const std::string& target = targets[draw(targets.size())];
   kernels::RestrictSimdTarget(target);
@@ -133,6 +159,13 @@ Way DrawWay(const PublishedRow& row, const Draw& draw) {
     place->threads = kThreads[draw(std::size(kThreads))];
     if (way.host == Host::kLibrary && parts > 1) place->ranks = kRanks[draw(std::size(kRanks))];
     if (place->ranks < 0) place->ranks = parts;
+  }
+  if (!other_targets.empty() && (way.cut == Cut::kKilled || way.cut == Cut::kContinued) && draw(2) == 0) {
+    Place& place = draw(2) == 0 ? way.first : way.second;
+    place = {.target = other_targets[draw(other_targets.size())],
+             .unit = unit.empty() ? "" : "widened",
+             .threads = place.threads,
+             .elsewhere = true};
   }
   return way;
 }
