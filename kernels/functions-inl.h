@@ -95,9 +95,19 @@ HWY_INLINE ReducedExponential<D> ReduceExponential(D d, V x) {
   }
 }
 
-// y · 2^n in two steps: 2^n itself may be beyond the exponents.
+// y · 2^n, rounded once: by AVX-512's instruction, or in two steps, as 2^n itself may be beyond the exponents; the
+// first of them is exact.
 template <class D, class V = hn::Vec<D>, class T = hn::TFromD<D>>
 HWY_INLINE V TimesPowerOfTwo(D d, V y, V n) {
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(V) == 64) {
+    if constexpr (sizeof(T) == 4) {
+      return V{_mm512_scalef_ps(y.raw, n.raw)};
+    } else {
+      return V{_mm512_scalef_pd(y.raw, n.raw)};
+    }
+  }
+#endif
   const V rounder = hn::Set(d, ExponentBits<T>::kRounder);
   const V half = hn::Sub(hn::MulAdd(n, hn::Set(d, T(0.5)), rounder), rounder);
   return hn::Mul(hn::Mul(y, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));

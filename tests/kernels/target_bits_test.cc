@@ -202,6 +202,9 @@ std::vector<T> ElementwiseFunctions(int64_t /*rows*/, int64_t n) {
     }
     std::copy(y.begin(), y.end(), out.Take(n));
   }
+  // Powers down to subnormal ones and up to infinity.
+  const std::vector<T> wide = RandomValues<T>(n, "wide", sizeof(T) == 4 ? 110 : 760, 0);
+  Unary(UnaryOp::kExp, n, wide.data(), out.Take(n));
   return out.values();
 }
 CROSSTALK_TEST_BITS(ElementwiseFunctions, ElementwiseFunctions)
