@@ -2,9 +2,10 @@
 // pkg-config says. It takes one gradient through the paper's notation, has a module of its own, catches an error, and
 // prints how many OpenMP runtimes are loaded.
 #include <crosstalk/crosstalk.h>
+#include <link.h>
 
 #include <cstdio>
-#include <fstream>
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -26,12 +27,13 @@ class Doubled : public crosstalk::Module {
 
 size_t OpenMpRuntimes() {
   std::set<std::string> runtimes;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
+  const auto look = [](dl_phdr_info* library, size_t, void* found) {
     for (const char* name : {"libgomp", "libomp", "libiomp"}) {
-      if (line.find(std::string("/") + name) != std::string::npos) runtimes.insert(name);
+      if (std::strstr(library->dlpi_name, name) != nullptr) static_cast<std::set<std::string>*>(found)->insert(name);
     }
-  }
+    return 0;
+  };
+  dl_iterate_phdr(look, &runtimes);
   return runtimes.size();
 }
 
