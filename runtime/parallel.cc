@@ -39,10 +39,10 @@
 namespace crosstalk {
 namespace {
 
-std::atomic<int> g_threads{0};                                      // 0: not set yet
-thread_local bool t_in_parallel = false;                            // this thread is running a body
-thread_local int t_most_threads = std::numeric_limits<int>::max();  // LoopWork
-thread_local int t_index = 0;                                       // of the pool's threads 1, 2, …; 0 for callers
+std::atomic<int> g_threads{0};                                         // 0: not set yet
+thread_local bool t_in_parallel = false;                               // this thread is running a body
+thread_local double t_work = std::numeric_limits<double>::infinity();  // LoopWork, in nanoseconds
+thread_local int t_index = 0;                                          // of the pool's threads 1, 2, …; 0 for callers
 
 // How often to look before sleeping: some 100 µs, longer than the gaps between the loops of a training step. None where
 // the user asks OpenMP's threads to wait passively.
@@ -64,13 +64,15 @@ void Pause() {
 #endif
 }
 
-// Returns once `value` is no longer `old`.
-void AwaitChange(const std::atomic<int>& value, int old) {
+// Returns once `value` is no longer `old`. `asleep` counts those that wait for it asleep.
+void AwaitChange(const std::atomic<int>& value, int old, std::atomic<int>& asleep) {
   for (int i = SpinLimit(); i > 0; --i) {
     if (value.load(std::memory_order_acquire) != old) return;
     Pause();
   }
+  asleep.fetch_add(1, std::memory_order_relaxed);
   value.wait(old, std::memory_order_acquire);
+  asleep.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // One ParallelFor under way, shared by its caller and every thread that looks at it. `body` lives until the last tile
@@ -124,7 +126,7 @@ class Loop {
   // Waits for the tiles that others have begun; rethrows. The exception is then the caller's alone: a thread that
   // leaves the loop later does not destroy it.
   void Finish() {
-    AwaitChange(done_, 0);
+    AwaitChange(done_, 0, asleep_);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -155,7 +157,7 @@ class Loop {
   std::atomic<int> helpers_;  // how many threads beside the caller may still join
   std::vector<Part> parts_;
   std::atomic<int64_t> finished_{0};
-  std::atomic<int> done_{0};
+  std::atomic<int> done_{0}, asleep_{0};
   std::mutex mutex_;
   std::exception_ptr error_;
   std::atomic<int64_t> failed_tile_;
@@ -213,6 +215,12 @@ class ThreadPool {
     loop->Finish();
   }
 
+  // Whether a loop would have to wake a thread first.
+  bool asleep() const {
+    const int asleep = asleep_.load(std::memory_order_relaxed);
+    return asleep > 0 && asleep >= threads_.load(std::memory_order_relaxed);
+  }
+
   void Lock() { mutex_.lock(); }
   void Unlock() { mutex_.unlock(); }
 
@@ -240,7 +248,7 @@ class ThreadPool {
     for (;;) {
       const int published = published_.load(std::memory_order_acquire);
       while (const std::shared_ptr<Loop> loop = Find()) loop->Work();
-      AwaitChange(published_, published);
+      AwaitChange(published_, published, asleep_);
     }
   }
 
@@ -253,9 +261,9 @@ class ThreadPool {
   }
 
   std::mutex mutex_;
-  int threads_ = 0;
+  std::atomic<int> threads_{0};
   std::vector<std::shared_ptr<Loop>> loops_;
-  std::atomic<int> published_{0};
+  std::atomic<int> published_{0}, asleep_{0};
 };
 
 // Never destroyed: its threads sleep on it until the process ends.
@@ -284,17 +292,28 @@ void SetNumThreads(int threads) {
   g_threads.store(threads, std::memory_order_relaxed);
 }
 
-int ThreadsOfLoop() { return t_in_parallel ? 1 : std::min(NumThreads(), t_most_threads); }
+namespace {
 
-LoopWork::LoopWork(double nanoseconds) : before_(t_most_threads) {
-  constexpr double kLeastNanoseconds = 4000;
-  t_most_threads = std::min(before_, static_cast<int>(std::clamp(nanoseconds / kLeastNanoseconds, 1.0, 4096.0)));
+// What a thread that takes part works for at least: to hand a part over takes about a microsecond, and what one thread
+// wrote comes to the other from its cache.
+constexpr double kLeastNanoseconds = 4'000;
+// The least work for which a thread that sleeps is woken: it takes some 50 µs to come.
+constexpr double kWorthWaking = 100'000;
+constexpr double kNanosecondsOfRange = 2'000;
+
+}  // namespace
+
+int ThreadsOfLoop() {
+  if (t_in_parallel) return 1;
+  return static_cast<int>(std::clamp(t_work / kLeastNanoseconds, 1.0, static_cast<double>(NumThreads())));
 }
-LoopWork::~LoopWork() { t_most_threads = before_; }
+
+LoopWork::LoopWork(double nanoseconds) : before_(t_work) { t_work = std::min(before_, nanoseconds); }
+LoopWork::~LoopWork() { t_work = before_; }
 
 void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOrder order, int most_threads) {
   const int helpers = std::min(ThreadsOfLoop(), most_threads) - 1;
-  if (helpers <= 0 || tiles <= 1) {
+  if (helpers <= 0 || tiles <= 1 || (t_work < kWorthWaking && GetThreadPool().asleep())) {
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
     return;
   }
@@ -306,10 +325,9 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOr
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   CROSSTALK_DCHECK(grain >= 1);
   const int64_t tiles = CeilDivide(count, grain);
-  const int most_threads = static_cast<int>(std::clamp<int64_t>(tiles / 2, 1, std::numeric_limits<int>::max()));
+  const LoopWork work(static_cast<double>(tiles) * kNanosecondsOfRange);
   ParallelFor(
-      tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal,
-      most_threads);
+      tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal);
 }
 
 void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std::function<void(int64_t, int)>& body) {

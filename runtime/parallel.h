@@ -38,8 +38,8 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, T
                  int most_threads = std::numeric_limits<int>::max());
 
 // The same over [0, count) in ranges of `grain` (the last one shorter), in local order: body(begin, end). `grain` must
-// not depend on the number of threads where the bits of the result could. A range should take some microseconds: a
-// thread is asked for help only where it would have two.
+// not depend on the number of threads where the bits of the result could. A range should take some microseconds: it
+// counts as 2 of LoopWork.
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 // The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1 on at most `slots` threads; of
@@ -68,15 +68,15 @@ class ThreadsScope {
 // While one lives, loops that this thread begins take no more threads than their work pays for.
 class LoopWork {
  public:
-  // What a loop takes on one thread. To hand a part to another and to wait for its end takes about a microsecond; each
-  // thread that takes part has four times as long to work.
+  // What a loop takes on one thread. Each thread that takes part has 4 microseconds to work; one that sleeps is woken
+  // for 100.
   explicit LoopWork(double nanoseconds);
   ~LoopWork();
   LoopWork(const LoopWork&) = delete;
   LoopWork& operator=(const LoopWork&) = delete;
 
  private:
-  int before_;
+  double before_;
 };
 
 // A lock around some nanoseconds of work, which threads of a loop take often: a thread that finds it taken looks again
