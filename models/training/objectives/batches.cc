@@ -152,7 +152,7 @@ class PrefetchingBatches : public BatchSource {
     ready_.erase(ready_.begin());
     ++next_taken_;
     // The thread is woken once for several batches: to wake it takes longer than to make a small one.
-    const bool refill = 2 * std::ssize(ready_) <= depth_ && (!std::exchange(filling_, true) || make_here);
+    const bool refill = 4 * std::ssize(ready_) <= depth_ && (!std::exchange(filling_, true) || make_here);
     lock.unlock();
     if (refill) changed_.notify_all();
     if (item.exception) std::rethrow_exception(item.exception);

@@ -57,11 +57,10 @@ class EvaluationBatches {
 
 // Batches made ahead on a thread of their own, so that a step does not wait for its text.
 
-// Makes the batches that will be asked for next up to `depth` ahead on one thread, which goes to work when half of them
-// have been taken: those parts of a step, ascending, in
-// order, and steps in order. The same bits as `source`; any order of calls is right, in order is fast. An exception in
-// the thread is rethrown by the Get it belongs to. The destructor waits for the batch in hand. Where the system has no
-// thread to give, nothing is made ahead.
+// Makes the batches that will be asked for next up to `depth` ahead on one thread, which goes to work when all but a
+// quarter of them have been taken: those parts of a step, ascending, in order, and steps in order. The same bits as
+// `source`; any order of calls is right, in order is fast. An exception in the thread is rethrown by the Get it belongs
+// to. The destructor waits for the batch in hand. Where the system has no thread to give, nothing is made ahead.
 std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, std::vector<int64_t> parts,
                                                     int64_t depth = 8);
 
