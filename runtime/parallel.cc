@@ -64,15 +64,13 @@ void Pause() {
 #endif
 }
 
-// Returns once `value` is no longer `old`. `asleep` counts those that wait for it asleep.
-void AwaitChange(const std::atomic<int>& value, int old, std::atomic<int>& asleep) {
+// Looks for a while whether `value` is no longer `old`: true as soon as it is.
+bool ChangesSoon(const std::atomic<int>& value, int old) {
   for (int i = SpinLimit(); i > 0; --i) {
-    if (value.load(std::memory_order_acquire) != old) return;
+    if (value.load(std::memory_order_acquire) != old) return true;
     Pause();
   }
-  asleep.fetch_add(1, std::memory_order_relaxed);
-  value.wait(old, std::memory_order_acquire);
-  asleep.fetch_sub(1, std::memory_order_relaxed);
+  return false;
 }
 
 // One ParallelFor under way, shared by its caller and every thread that looks at it. `body` lives until the last tile
@@ -126,7 +124,7 @@ class Loop {
   // Waits for the tiles that others have begun; rethrows. The exception is then the caller's alone: a thread that
   // leaves the loop later does not destroy it.
   void Finish() {
-    AwaitChange(done_, 0, asleep_);
+    if (!ChangesSoon(done_, 0)) done_.wait(0, std::memory_order_acquire);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -157,7 +155,7 @@ class Loop {
   std::atomic<int> helpers_;  // how many threads beside the caller may still join
   std::vector<Part> parts_;
   std::atomic<int64_t> finished_{0};
-  std::atomic<int> done_{0}, asleep_{0};
+  std::atomic<int> done_{0};
   std::mutex mutex_;
   std::exception_ptr error_;
   std::atomic<int64_t> failed_tile_;
@@ -248,7 +246,10 @@ class ThreadPool {
     for (;;) {
       const int published = published_.load(std::memory_order_acquire);
       while (const std::shared_ptr<Loop> loop = Find()) loop->Work();
-      AwaitChange(published_, published, asleep_);
+      if (ChangesSoon(published_, published)) continue;
+      asleep_.fetch_add(1, std::memory_order_relaxed);
+      published_.wait(published, std::memory_order_acquire);
+      asleep_.fetch_sub(1, std::memory_order_relaxed);
     }
   }
 
@@ -263,7 +264,8 @@ class ThreadPool {
   std::mutex mutex_;
   std::atomic<int> threads_{0};
   std::vector<std::shared_ptr<Loop>> loops_;
-  std::atomic<int> published_{0}, asleep_{0};
+  std::atomic<int> published_{0};
+  std::atomic<int> asleep_{0};  // threads that wait for a loop and no longer look
 };
 
 // Never destroyed: its threads sleep on it until the process ends.
