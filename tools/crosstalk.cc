@@ -6,6 +6,7 @@
 #include "tools/cli/progress.h"
 #include "tools/lab/bench/bench.h"
 
+#ifndef __SANITIZE_ADDRESS__  // which has an operator new of its own, paired with its other forms
 void* operator new(size_t size) {
   ++crosstalk::ThreadAllocations();
   if (void* memory = std::malloc(size)) return memory;
@@ -13,6 +14,7 @@ void* operator new(size_t size) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
 
 int main(int argc, char** argv) {
   crosstalk::IgnoreWriteSignals();
