@@ -312,23 +312,23 @@ HWY_INLINE void HeadMixingGradientOfRows(int64_t in, int64_t out, int64_t rows, 
                             out * kPartialSums, kPartialSums);
 }
 
-// dbias += dL for a tile.
+// dbias += dL for a tile. Row by row, all heads of each: a distance's sum goes from row to row one place to the left,
+// so that the next row of the same head would wait for the store of the one before it.
 HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at, const float* all_dL) {
   const Tag<float> d;
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first = at.chunk * kChunk;
-  for (int64_t k = 0; k < plan.h; ++k) {
-    const int64_t head = tile.group * plan.h + k;
-    for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
-      const int64_t i = tile.first_query + q;
+  for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
+    const int64_t i = tile.first_query + q, block_row = tile.index * plan.rows + q;
+    for (int64_t k = 0; k < plan.h; ++k) {
+      const int64_t head = tile.group * plan.h + k;
       const float* dL = all_dL + k * plan.pitch + q * kChunk;
       if (tile.dbias != nullptr) {
         float* to = tile.dbias + (head * s.n + i) * s.m + first;
         const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
         for (int64_t j = 0; j < valid; ++j) to[j] += dL[j];
       } else {
-        const int64_t block_row = tile.index * plan.rows + q;
         float* to = tile.distances + k * plan.BlockDistances() + (first - block_row + plan.block - 1);
         for (int j = 0; j < kChunk; j += kLanes) {
           hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Load(d, dL + j)), d, to + j);

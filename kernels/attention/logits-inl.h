@@ -83,6 +83,7 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   const int64_t distances = plan.Distances(), origin = plan.n_padded() - 1;
   HWY_ALIGN float start[kChunk];
   HWY_ALIGN float tail[kChunk] = {};
+  HWY_ALIGN static constexpr float kNoBias[kChunk] = {};
   for (int64_t q = first_row; q < plan.rows; ++q) {
     const int64_t i = queries.first_query + q;
     const bool real = i < s.n;
@@ -98,26 +99,27 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
       const uint8_t* allowed = queries.call->attention_mask + (queries.b * s.n + i) * s.m + first;
       for (int64_t j = 0; j < valid; ++j) start[j] = allowed[j] != 0 ? start[j] : kMaskedLogit;
     }
-    for (int64_t k = 0; k < plan.h; ++k) {
-      float* row = tile + k * plan.pitch + q * kChunk;
-      const int64_t head = queries.group * plan.h + k;
-      const float* bias = tail;
-      if (queries.packed->distance_bias != nullptr && real) {
-        bias = queries.packed->distance_bias + head * distances + (first - i + origin);
-      } else if (queries.call->bias.data() != nullptr && s.bias == AttentionBias::kDense && real) {
-        bias = queries.call->bias.data() + (head * s.n + i) * s.m + first;
-        if (valid < kChunk) {
-          std::copy_n(bias, valid, tail);
-          bias = tail;
-        }
-      }
+    const int64_t head = queries.group * plan.h;
+    const float* bias = kNoBias;  // of the first head; those of the others are `step` apart
+    int64_t step = 0;
+    if (s.bias == AttentionBias::kRelativePosition && real) {
+      bias = queries.packed->distance_bias + head * distances + (first - i + origin);
+      step = distances;
+    } else if (s.bias == AttentionBias::kDense && real) {
+      bias = queries.call->bias.data() + (head * s.n + i) * s.m + first;
+      step = s.n * s.m;
+    }
+    const bool ends = s.bias == AttentionBias::kDense && real && valid < kChunk;
+    float* row = tile + q * kChunk;
+    for (int64_t k = 0; k < plan.h; ++k, bias += step, row += plan.pitch) {
+      if (ends) std::copy_n(bias, valid, tail);
+      const float* from = ends ? tail : bias;
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
         // Instead of the bias, not added to it: whatever the bias is there, infinite or NaN, has no effect.
         const auto mask = hn::Load(d, start + j);
-        hn::Store(hn::IfThenElse(hn::Eq(mask, masked), mask, hn::LoadU(d, bias + j)), d, row + j);
+        hn::Store(hn::IfThenElse(hn::Eq(mask, masked), mask, hn::LoadU(d, from + j)), d, row + j);
       }
-      if (bias == tail && valid < kChunk) std::fill_n(tail, kChunk, 0.0f);
     }
   }
 }

@@ -21,11 +21,16 @@ CROSSTALK_BEGIN_TARGET
 // out[r, width] = in[r · in_stride + c], c < cols; zeros for the rest of each row and of the rows.
 HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int64_t width, const float* in,
                            int64_t in_stride, float* out) {
+  const Tag<float> d;
   for (int64_t r = 0; r < padded_rows; ++r) {
+    const float* from = in + r * in_stride;
     float* row = out + r * width;
-    const int64_t copied = r < rows ? cols : 0;
-    if (copied > 0) std::memcpy(row, in + r * in_stride, static_cast<size_t>(copied) * sizeof(float));
-    if (copied < width) std::memset(row + copied, 0, static_cast<size_t>(width - copied) * sizeof(float));
+    int64_t c = 0;
+    if (r < rows) {
+      for (; c + kLanes <= cols; c += kLanes) hn::StoreU(hn::LoadU(d, from + c), d, row + c);
+      for (; c < cols; ++c) row[c] = from[c];
+    }
+    for (; c < width; ++c) row[c] = 0.0f;
   }
 }
 
@@ -257,12 +262,15 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       PackRowPairs<Terms>(kChunk / 2, 1, kChunk / 2, valid, size, padded, head, out);
     }
   };
+  // The first heads here, and below each head's neighbour while it is packed itself.
+  PrefetchRows(valid, s.d_k, K);
+  PrefetchRows(valid, s.d_v, V);
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
     const int64_t tile = MemoryTile(plan, b, g * plan.sharing, chunk);
     for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
       const ConstRows head = K + (g * plan.h_k + k) * s.d_k;
       const int64_t at = tile * plan.h_k + k;
-      PrefetchRows(valid, s.d_k, head);
+      PrefetchRows(valid, s.d_k, head + s.d_k);
       if (packed.K_by_position != nullptr) {
         by_position(head, s.d_k, In<Terms>(packed.K_by_position) + at * plan.Lanes(s.d_k) * kChunk);
       }
@@ -274,7 +282,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
       const ConstRows head = V + (g * plan.h_v + k) * s.d_v;
       const int64_t at = tile * plan.h_v + k;
-      PrefetchRows(valid, s.d_v, head);
+      PrefetchRows(valid, s.d_v, head + s.d_v);
       if (packed.V_by_size != nullptr) {
         by_size(head, s.d_v, plan.d_v_padded,
                 In<Terms>(packed.V_by_size) + at * (kChunk / Terms::kTerms) * plan.d_v_padded);

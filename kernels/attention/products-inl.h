@@ -269,6 +269,9 @@ HWY_INLINE void MixBlockOf(int rows, int64_t queries, int64_t h_in, const LaneOf
   if constexpr (kUnrollsMixing<Terms, R, 6>) {
     if (h_in == 6) return mix(std::integral_constant<int, 6>());
   }
+  if constexpr (kUnrollsMixing<Terms, R, 8>) {
+    if (h_in == 8) return mix(std::integral_constant<int, 8>());
+  }
   if constexpr (kUnrollsMixing<Terms, R, 12>) {
     if (h_in == 12) return mix(std::integral_constant<int, 12>());
   }
