@@ -1,6 +1,7 @@
 #include "crosstalk/nn/optim/adam.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -65,8 +66,10 @@ void Lamb::Update(size_t i, const Tensor& gradient, double learning_rate, double
 void CheckAdamOptions(const char* optimizer, const kernels::AdamWOptions& options) {
   CROSSTALK_CHECK(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1, optimizer,
                   ": beta1 = ", options.beta1, " and beta2 = ", options.beta2, " must be in [0, 1)");
-  CROSSTALK_CHECK(options.epsilon > 0 && options.weight_decay >= 0, optimizer, ": epsilon = ", options.epsilon,
-                  " must be positive and weight_decay = ", options.weight_decay, " must not be negative");
+  CROSSTALK_CHECK(options.epsilon > 0 && std::isfinite(options.epsilon), optimizer, ": epsilon = ", options.epsilon,
+                  " must be positive and finite");
+  CROSSTALK_CHECK(options.weight_decay >= 0 && std::isfinite(options.weight_decay), optimizer,
+                  ": weight_decay = ", options.weight_decay, " must be finite and not negative");
 }
 
 bool Decays(const NamedParameter& parameter, const std::vector<std::string>& no_decay) {

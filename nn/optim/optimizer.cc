@@ -38,6 +38,8 @@ void Optimizer::AddSlot(size_t i, const std::string& name, const Shape& shape) {
 }
 
 void Optimizer::Step(double learning_rate, double gradient_scale) {
+  CROSSTALK_CHECK_FIELD(!(learning_rate < 0), "learning_rate", learning_rate, " is negative: it would climb the loss");
+  CROSSTALK_CHECK_FIELD(!(gradient_scale < 0), "gradient_scale", gradient_scale, " is negative");
   if (!std::isfinite(learning_rate) || !std::isfinite(gradient_scale)) {
     Fail(ErrorKind::kNumerical, "optimizer: step ", step_, " was not made: its learning rate is ", learning_rate,
          " and its gradient scale ", gradient_scale, "; both must be finite");

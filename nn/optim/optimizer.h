@@ -21,8 +21,9 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // One update of every trainable parameter, in place, from gradient_scale · grad(). A parameter that holds no
-  // gradient is left as it is, with its state. Gradients are not cleared. Throws Error(kNumerical), before anything is
-  // changed, if the learning rate or the scale is not finite (a gradient norm that overflowed, say).
+  // gradient is left as it is, with its state. Gradients are not cleared. Throws, before anything is changed,
+  // Error(kNumerical) if the learning rate or the scale is not finite (a gradient norm that overflowed, say), a usage
+  // error if one is negative.
   void Step(double learning_rate, double gradient_scale = 1.0);
   int64_t step() const { return step_; }  // how often Step has been called, over all resumptions
 

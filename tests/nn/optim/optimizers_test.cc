@@ -153,13 +153,15 @@ TEST_P(EveryOptimizerTest, WhatIsFrozenHasNoStateAndWhatHasNoGradientStays) {
   EXPECT_NE(after[2], before[2]);
 }
 
-TEST_P(EveryOptimizerTest, AScaleThatIsNotFiniteAndNoParametersAreRefused) {
+TEST_P(EveryOptimizerTest, RatesAndScalesThatCannotBeAndNoParametersAreRefused) {
   EXPECT_THROW(Make({}), Error);
   const Parameters parameters = Two();
   const auto optimizer = Make(parameters);
   SetGradients(parameters, 0);
   const auto before = Values(parameters);
   testing::MessageOf([&] { optimizer->Step(0.1, std::numeric_limits<double>::quiet_NaN()); }, ErrorKind::kNumerical);
+  testing::ExpectError([&] { optimizer->Step(-1); }, ErrorKind::kUsage, {"learning_rate", "-1 is negative"});
+  testing::ExpectError([&] { optimizer->Step(0.1, -2); }, ErrorKind::kUsage, {"gradient_scale", "-2 is negative"});
   EXPECT_EQ(Values(parameters), before);
   EXPECT_EQ(optimizer->step(), 0);
 }
@@ -170,15 +172,17 @@ TEST(OptimizerConstantsTest, ImpossibleOnesAreRefused) {
   };
   const auto lamb = [](const kernels::AdamWOptions& options) { return [options] { Lamb({Leaf("w", {5})}, options); }; };
   const std::string betas = " beta1 = 1 and beta2 = 0.999 must be in [0, 1)";
-  testing::ExpectRefused({{"AdamW's beta1", adam({.beta1 = 1.0}), {betas}},
-                          {"AdamW's epsilon", adam({.epsilon = 0.0}), {"epsilon"}},
-                          {"AdamW's decay", adam({.weight_decay = -1.0}), {"weight_decay"}},
-                          {"LAMB's beta1", lamb({.beta1 = 1.0}), {"LAMB:" + betas}},
-                          {"LAMB's epsilon", lamb({.epsilon = 0.0}), {"epsilon"}},
-                          {"LAMB's decay", lamb({.weight_decay = -1.0}), {"weight_decay"}},
-                          {"Adafactor's epsilon, of which a zero gradient becomes NaN",
-                           [] { Adafactor({Leaf("w", {5})}, {.epsilon1 = 0}); },
-                           {"Adafactor: epsilon1 = 0 must be positive"}}});
+  testing::ExpectRefused(
+      {{"AdamW's beta1", adam({.beta1 = 1.0}), {betas}},
+       {"AdamW's epsilon", adam({.epsilon = 0.0}), {"epsilon"}},
+       {"AdamW's decay", adam({.weight_decay = -1.0}), {"weight_decay"}},
+       {"an endless decay", adam({.weight_decay = std::numeric_limits<double>::infinity()}), {"weight_decay = inf"}},
+       {"LAMB's beta1", lamb({.beta1 = 1.0}), {"LAMB:" + betas}},
+       {"LAMB's epsilon", lamb({.epsilon = 0.0}), {"epsilon"}},
+       {"LAMB's decay", lamb({.weight_decay = -1.0}), {"weight_decay"}},
+       {"Adafactor's epsilon, of which a zero gradient becomes NaN",
+        [] { Adafactor({Leaf("w", {5})}, {.epsilon1 = 0}); },
+        {"Adafactor: epsilon1 = 0 must be positive"}}});
 }
 
 // Norms, biases, those of heads, and what no_decay names do not decay, and LAMB does not adapt them: it is AdamW there.
