@@ -65,8 +65,9 @@ Variable Contiguous(const Variable& x);  // the same values in row-major order
 // Differentiable look-ups. Indices are int32 or int64 Tensors; one out of range is a usage error that names it.
 
 // table[rows, d…], ids[…]: result[…, d…] = table[ids[…]]. The gradient is dense; repeated ids add up in a fixed order.
-// A look-up of padding_idx gives its row no gradient, as PyTorch's does.
-Variable Embedding(const Variable& table, const Tensor& ids, std::optional<int32_t> padding_idx = std::nullopt);
+// A look-up of padding_idx gives its row no gradient, as PyTorch's does. Ids are below `vocabulary`, or the rows.
+Variable Embedding(const Variable& table, const Tensor& ids, std::optional<int32_t> padding_idx = std::nullopt,
+                   std::optional<int64_t> vocabulary = std::nullopt);
 // Embedding along any dimension: ids' dimensions stand where `dim` was. T[h, buckets], dim 1, ids[n, m]: [h, n, m].
 Variable Take(const Variable& x, int dim, const Tensor& ids);
 // PyTorch's gather: index has x's rank; result[…, j, …] = x[…, index[…, j, …], …] along dim; the other sizes of index

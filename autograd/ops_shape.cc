@@ -117,10 +117,13 @@ Tensor WithoutPadding(const Tensor& ids, int32_t padding_idx) {
 
 }  // namespace
 
-Variable Embedding(const Variable& table, const Tensor& ids, std::optional<int32_t> padding_idx) {
+Variable Embedding(const Variable& table, const Tensor& ids, std::optional<int32_t> padding_idx,
+                   std::optional<int64_t> vocabulary) {
   CROSSTALK_CHECK(table.rank() >= 1, "embedding: the table has no rows: it is a scalar");
   const int64_t rows = table.size(0);
-  const Tensor checked = CheckedIndices("embedding", ids, rows);
+  CROSSTALK_CHECK(vocabulary.value_or(rows) <= rows, "embedding: a vocabulary of ", *vocabulary,
+                  " is larger than the table's ", rows, " rows");
+  const Tensor checked = CheckedIndices("embedding", ids, vocabulary.value_or(rows));
   const Tensor values = math::Contiguous(table.value());
   Shape shape = ids.shape();
   int64_t cols = 1;

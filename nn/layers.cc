@@ -48,12 +48,18 @@ EmbeddingLayer::EmbeddingLayer(int64_t rows, int64_t d, double stddev, const Ini
 
 EmbeddingLayer::EmbeddingLayer(int64_t rows, int64_t d, const InitialValues& values, std::optional<int32_t> padding_idx,
                                const Initializer& init)
-    : Module(init), padding_idx_(padding_idx) {
+    : Module(init), padding_idx_(padding_idx), vocabulary_(rows) {
   CROSSTALK_CHECK(rows > 0 && d > 0, "embedding: rows = ", rows, " and d = ", d, " must be positive");
   table_ = AddParameter("table", {rows, d}, values);
 }
 
-Variable EmbeddingLayer::Forward(const Tensor& ids) const { return Embedding(table_, ids, padding_idx_); }
+EmbeddingLayer::EmbeddingLayer(VocabularySize vocabulary, int64_t d, const InitialValues& values,
+                               std::optional<int32_t> padding_idx, const Initializer& init)
+    : EmbeddingLayer(vocabulary.rows(), d, values, padding_idx, init) {
+  vocabulary_ = vocabulary.size;
+}
+
+Variable EmbeddingLayer::Forward(const Tensor& ids) const { return Embedding(table_, ids, padding_idx_, vocabulary_); }
 
 LearnedPositions::LearnedPositions(int64_t max_length, int64_t d, double stddev, const Initializer& init)
     : LearnedPositions(max_length, d, InitialValues::Normal(stddev), init) {}

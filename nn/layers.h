@@ -70,12 +70,22 @@ Variable ApplyDropout(const Variable& x, double rate, std::string_view site, con
 
 // Tables of vectors: looked up by id, or by position.
 
+// So many ids, of which a table has more rows: padded to a multiple of 128, as T5's publishers have it. Rows beyond the
+// vocabulary are looked up by no id, and are no classes of the loss; their gradient is 0.
+struct VocabularySize {
+  int64_t size = 0;
+  int64_t rows() const { return (size + 127) / 128 * 128; }
+};
+
 // Parameter table[rows, d], normal with the given std (T5: 1).
 class EmbeddingLayer : public Module {
  public:
   EmbeddingLayer(int64_t rows, int64_t d, double stddev, const Initializer& init);
   // The same with other initial values; look-ups of padding_idx give its row no gradient (BERT).
   EmbeddingLayer(int64_t rows, int64_t d, const InitialValues& values, std::optional<int32_t> padding_idx,
+                 const Initializer& init);
+  // A table over a vocabulary. An id beyond it is a usage error, as one beyond the table.
+  EmbeddingLayer(VocabularySize vocabulary, int64_t d, const InitialValues& values, std::optional<int32_t> padding_idx,
                  const Initializer& init);
 
   Variable Forward(const Tensor& ids) const;  // ids int32 or int64 […] → […, d]
@@ -84,6 +94,7 @@ class EmbeddingLayer : public Module {
  private:
   Variable table_;
   std::optional<int32_t> padding_idx_;
+  int64_t vocabulary_;
 };
 
 // Parameter table[max_length, d], normal with the given std (T5: 1) or as told (BERT: truncated normal, 0.02): a
@@ -175,10 +186,6 @@ struct EnumNames<LogitScale> {
   static constexpr EnumName<LogitScale> kTable[] = {
       {LogitScale::kIfTied, "if-tied"}, {LogitScale::kAlways, "always"}, {LogitScale::kNever, "never"}};
 };
-
-// Rows of a table over `vocabulary` ids: padded to a multiple of 128, as T5's publishers have it. Rows beyond the
-// vocabulary are no classes of the loss; their gradient is 0.
-constexpr int64_t PaddedVocabulary(int64_t vocabulary) { return (vocabulary + 127) / 128 * 128; }
 
 // Differences of the published models.
 struct ClassifierForm {

@@ -201,7 +201,7 @@ CrossEntropyResult MaskedLmHead::Loss(const Variable& hidden, const Tensor& targ
 Bert::Bert(const ModelConfig& config, const Initializer& init) : Model(init), config_(Validated(config)) {
   const int64_t d = config.d_model, width = config.embedding_width();
   const InitialValues values = InitialValues::TruncatedNormal(config.stddev());
-  embedding_ = {this, "embedding", PaddedVocabulary(config.vocabulary), width, values, config.tokens.pad};
+  embedding_ = {this, "embedding", VocabularySize{config.vocabulary}, width, values, config.tokens.pad};
   if (config.positions == PositionScheme::kLearned) {
     positions_ = {this, "positions", *config.max_positions, width, values};
   }

@@ -131,7 +131,8 @@ TransformerConfig LmStack(const ModelConfig& config) {
 Lm::Lm(const ModelConfig& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
-      embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, kEmbeddingStddev) {
+      embedding_(this, "embedding", VocabularySize{config.vocabulary}, config.d_model,
+                 InitialValues::Normal(kEmbeddingStddev), std::nullopt) {
   if (config.positions == PositionScheme::kLearned) {
     positions_ = {this, "positions", config.context, config.d_model, kPositionsStddev};
   }

@@ -172,7 +172,8 @@ Tensor ShiftRight(const Tensor& targets, int32_t start) {
 T5::T5(const ModelConfig& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
-      embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, 1.0),
+      embedding_(this, "embedding", VocabularySize{config.vocabulary}, config.d_model, InitialValues::Normal(1.0),
+                 std::nullopt),
       encoder_(this, "encoder", EncoderConfig(config)) {
   if (!has_decoder()) return;
   decoder_ = Child<TransformerStack>(this, "decoder", DecoderConfig(config));

@@ -168,6 +168,8 @@ TEST(BertTest, BadInputsAreNamed) {
     batch.Add(name, tensor);
     testing::ExpectError([&] { model.Outputs(batch, OutputDetail::kResults, {}); }, ErrorKind::kUsage, {says});
   }
+  testing::ExpectError([&] { model.Encode(full(37), {}, {}, {}); }, ErrorKind::kUsage,
+                       {"embedding: index 37 at position 0 of ids[2, 9] is not in [0, 37)"});
 }
 
 // Blocks of different kinds have the parameters of these, and the output is that of each block after the other.

@@ -7,6 +7,7 @@
 #include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/optim/adafactor.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/gradient_differences.h"
@@ -215,10 +216,13 @@ TEST(T5Test, RefusesBatchesThatDoNotFit) {
   const T5 model(TinyT5("talking"), 1);
   const Tensor inputs = TinyIds(3, 9, kVocabulary, 1), targets = TinyIds(2, 7, kVocabulary, 2);
   Tensor outside = inputs.Clone();
-  outside.data<int32_t>()[0] = 128;
-  testing::ExpectRefused({{"fewer rows", [&] { model.Loss(inputs, targets, {}, {}); }, {}},
-                          {"a type", [&] { model.Loss(inputs.To(DType::kInt64), inputs, {}, {}); }, {}},
-                          {"an id", [&] { model.Encode(outside, {}); }, {}}});
+  outside.data<int32_t>()[0] = kVocabulary;  // the table has rows beyond it
+  testing::ExpectRefused(
+      {{"fewer rows", [&] { model.Loss(inputs, targets, {}, {}); }, {}},
+       {"a type", [&] { model.Loss(inputs.To(DType::kInt64), inputs, {}, {}); }, {}},
+       {"an id",
+        [&] { model.Encode(outside, {}); },
+        {StrCat("embedding: index ", kVocabulary, " at position 0 of ids[3, 9] is not in [0, ", kVocabulary, ")")}}});
 }
 
 // ---- A T5 as a writer: it puts its targets into blanks ----
