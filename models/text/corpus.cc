@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -123,7 +124,9 @@ class FileSource : public TextSource {
   std::optional<uint64_t> checksum() const override {
     Crc64 checksum;
     for (const TextSection& section : sections_) {
-      checksum.Update(StrCat(section.file().checksum(), " ", section.begin(), " ", section.size(), "\n"));
+      const std::string& field = section.file().text_field();
+      checksum.Update(StrCat(section.file().checksum(), " ", section.begin(), " ", section.size(), "\n",
+                             field == kTextField ? "" : field));
     }
     return checksum.value();
   }
@@ -261,18 +264,18 @@ std::vector<std::string> ListTexts(const std::string& folder, const StopRequest&
   return names;
 }
 
-std::vector<InputFile> OpenInputs(const std::string& path, const StopRequest& stop) {
+std::vector<InputFile> OpenInputs(const std::string& path, const std::string& text_field, const StopRequest& stop) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) Fail(ErrorKind::kData, path, ": there is no such file or folder");
   if (status.type() == fs::file_type::none) FailReading(path, error);
   const auto open_files = std::make_shared<OpenFiles>();
   if (!fs::is_directory(status)) {
-    return {{std::make_shared<TextFile>(path, open_files, stop), fs::path(path).filename().string()}};
+    return {{std::make_shared<TextFile>(path, open_files, text_field, stop), fs::path(path).filename().string()}};
   }
   std::vector<InputFile> files;
   for (std::string& name : ListTexts(path, stop)) {
-    auto file = std::make_shared<TextFile>((fs::path(path) / name).string(), open_files, stop);
+    auto file = std::make_shared<TextFile>((fs::path(path) / name).string(), open_files, text_field, stop);
     files.push_back({std::move(file), std::move(name)});
   }
   return files;
@@ -283,6 +286,18 @@ std::shared_ptr<const TextSource> MakeSource(const std::string& name, const std:
   std::vector<TextSection> sections;
   for (const InputFile& input : files) sections.emplace_back(input.file, 0, input.file->size(), stop);
   return std::make_shared<FileSource>(name, std::move(sections));
+}
+
+// A field that no file is read by would be given in vain.
+void CheckTextField(const std::string& text_field, std::initializer_list<const std::vector<InputFile>*> groups) {
+  if (text_field == kTextField) return;
+  for (const std::vector<InputFile>* files : groups) {
+    for (const InputFile& input : *files) {
+      if (input.file->format() == TextFormat::kJsonl) return;
+    }
+  }
+  FailField(ErrorKind::kUsage, "text_field", text_field,
+            " is a field of JSON lines, and no file of the text is of them");
 }
 
 // "a.txt, b.txt and 3 more"
@@ -300,11 +315,14 @@ std::string NamesOf(const std::vector<InputFile>& files) {
 TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop) {
   CROSSTALK_CHECK(options.validation_share > 0 && options.validation_share < 1, "corpus: a validation share of ",
                   options.validation_share, " is not between 0 and 1");
-  const std::vector<InputFile> files = OpenInputs(options.path, stop);
+  const std::vector<InputFile> files = OpenInputs(options.path, options.text_field, stop);
+  std::vector<InputFile> of_validation;
+  if (!options.validation_path.empty()) of_validation = OpenInputs(options.validation_path, options.text_field, stop);
+  CheckTextField(options.text_field, {&files, &of_validation});
   TextCorpus corpus;
   if (!options.validation_path.empty()) {
     corpus.training = MakeSource(options.path, files, stop);
-    corpus.validation = OpenTextSource(options.validation_path, stop);
+    corpus.validation = MakeSource(options.validation_path, of_validation, stop);
   } else if (files.size() == 1) {
     const std::shared_ptr<const TextFile>& file = files[0].file;
     const size_t cut = HeldOutBegin(*file, options.validation_share);
@@ -327,8 +345,10 @@ TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& s
   return corpus;
 }
 
-std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop) {
-  return MakeSource(path, OpenInputs(path, stop), stop);
+std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop,
+                                                 const std::string& text_field) {
+  const std::vector<InputFile> files = OpenInputs(path, text_field, stop);
+  return MakeSource(path, files, stop);
 }
 
 }  // namespace crosstalk

@@ -91,29 +91,34 @@ struct TextCorpus {
   std::string description;
 };
 
+// What a line of JSONL has its text in, where nothing else is said.
+inline constexpr char kTextField[] = "text";
+
 struct FileCorpusOptions {
   std::string path;                  // a .jsonl or .json file, any other as plain text, each may be a .gz; or a folder
   std::string validation_path = {};  // the same; empty: part of `path` is held out
   uint64_t seed = 0;                 // chooses the files that are held out
   double validation_share = 0.05;
+  std::string text_field = kTextField;  // of a line of JSONL: the name of the string that is its text
 };
 
-// Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text` is the document). A file may
-// be packed by gzip: the same text gives the same bits, packed or not.
-// A folder gives its files named *.txt, *.jsonl, *.txt.gz and *.jsonl.gz, sorted by path; hidden ones are left out.
-// Documents (files, lines of JSONL) follow each other with a blank line between. A byte-order mark is left out.
-// Held out without a validation_path: of several files, whole files in the order of a hash of (seed, path in the
-// folder) until they are validation_share of the bytes, at least one; a file that would make them more than twice the
-// share is skipped, and if all are skipped, the smallest is taken; of a single file, the end, from the first paragraph
-// (blank line, else line, else word, else character; in JSONL the line) after 1 - validation_share of the bytes.
-// Reads all bytes, JSONL twice. Takes 16 bytes of memory per 64 KiB of JSONL, none for plain text, and while it opens
-// three times the longest line of JSONL; keeps a few files open at a time, however many there are.
-// Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid
-// UTF-8, a line that is not an object with a string `text`; a file of another kind (text_file.h); in a folder, such a
-// name that is no regular file, and a link to a folder; and of ReadSegment, a file that has been written to, cut or
-// replaced since. Throws Interrupted where `stop` says so.
+// Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text_field` is the document). A
+// file may be packed by gzip: the same text gives the same bits, packed or not. A folder gives its files named *.txt,
+// *.jsonl, *.txt.gz and *.jsonl.gz, sorted by path; hidden ones are left out. Documents (files, lines of JSONL) follow
+// each other with a blank line between. A byte-order mark is left out. Held out without a validation_path: of several
+// files, whole files in the order of a hash of (seed, path in the folder) until they are validation_share of the bytes,
+// at least one; a file that would make them more than twice the share is skipped, and if all are skipped, the smallest
+// is taken; of a single file, the end, from the first paragraph (blank line, else line, else word, else character; in
+// JSONL the line) after 1 - validation_share of the bytes. Reads all bytes, JSONL twice. Takes 16 bytes of memory per
+// 64 KiB of JSONL, none for plain text, and while it opens three times the longest line of JSONL; keeps a few files
+// open at a time, however many there are. Throws Error(kData) naming the file and the byte (line in JSONL): missing,
+// unreadable, empty, NUL byte, invalid UTF-8, a line that is not an object with a string `text_field`; a file of
+// another kind (text_file.h); in a folder, such a name that is no regular file, and a link to a folder; and of
+// ReadSegment, a file that has been written to, cut or replaced since. A usage error of text_field if it is not "text"
+// and no file is JSONL. Throws Interrupted where `stop` says so.
 TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop = {});
 // One path as a whole: nothing held out. For evaluation.
-std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop = {});
+std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop = {},
+                                                 const std::string& text_field = kTextField);
 
 }  // namespace crosstalk

@@ -149,13 +149,13 @@ bool IsJsonList(std::string_view head) {
   return take(',') ? take('"') : take(']') && (skip(), head.empty());
 }
 
-// Whether the first line is an object with a string "text".
-bool IsJsonLines(std::string_view head) {
+// Whether the first line is an object with a string of that name.
+bool IsJsonLines(std::string_view head, const std::string& text_field) {
   const std::string_view line = head.substr(0, head.find('\n'));
   if (!line.starts_with('{')) return false;
   try {
     const Json object = ParseJson(line, "line");
-    const Json* const text = object.is_object() ? object.Find("text") : nullptr;
+    const Json* const text = object.is_object() ? object.Find(text_field) : nullptr;
     return text != nullptr && text->is_string();
   } catch (const Error&) {
     return false;
@@ -179,7 +179,7 @@ void RefuseIfNoText(const std::string& path, std::string_view head) {
   }
 }
 
-void RefuseIfRows(const std::string& path, std::string_view head, TextFormat format) {
+void RefuseIfRows(const std::string& path, std::string_view head, TextFormat format, const std::string& text_field) {
   constexpr std::string_view kOfRows =
       "write its text to a file of its own, or as JSON lines: {\"text\": \"…\"}, an object a line, in a file named "
       ".jsonl";
@@ -197,7 +197,7 @@ void RefuseIfRows(const std::string& path, std::string_view head, TextFormat for
   for (const auto& [separator, what] : {std::pair('\t', "TSV"), std::pair(',', "CSV"), std::pair(';', "CSV")}) {
     if (IsTable(head, separator)) Refuse(path, StrCat(what, " by its content, rows of columns"), kOfRows);
   }
-  if (IsJsonLines(head)) Refuse(path, "JSON lines by its content", "rename it to .jsonl");
+  if (IsJsonLines(head, text_field)) Refuse(path, "JSON lines by its content", "rename it to .jsonl");
 }
 
 std::string ReadText(const std::string& path, uint64_t max_bytes) {
@@ -279,8 +279,12 @@ std::shared_ptr<const FileReader> OpenFiles::Open(const std::string& path) {
   return files_.front();
 }
 
-TextFile::TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop)
-    : path_(std::move(path)), open_files_(std::move(open_files)), format_(FormatOf(path_)) {
+TextFile::TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, std::string text_field,
+                   const StopRequest& stop)
+    : path_(std::move(path)),
+      open_files_(std::move(open_files)),
+      text_field_(std::move(text_field)),
+      format_(FormatOf(path_)) {
   const std::shared_ptr<const FileReader> file = open_files_->Open(path_);
   stamp_ = file->Stamp();
   size_ = stamp_.size;
@@ -302,7 +306,7 @@ void TextFile::Check(const StopRequest& stop) {
     const std::string piece = Read(at, kPiece);
     if (at == 0) {
       RefuseIfNoText(path_, piece);
-      RefuseIfRows(path_, piece, format_);
+      RefuseIfRows(path_, piece, format_, text_field_);
     }
     checksum.Update(piece);
     const size_t begin = at - text.size();

@@ -29,8 +29,8 @@ void RefuseIfNoText(const std::string& path, std::string_view head);
 
 // The same of rows, in which only the user knows what the text is: CSV and TSV, by name or where all rows of `head`
 // have the columns of a first line of names; a JSON list; JSON lines in a file whose name is another's. `head` is the
-// beginning of a text that is to be read in that format.
-void RefuseIfRows(const std::string& path, std::string_view head, TextFormat format);
+// beginning of a text that is to be read in that format, `text_field` what JSON lines have their text in.
+void RefuseIfRows(const std::string& path, std::string_view head, TextFormat format, const std::string& text_field);
 
 // The whole of a file, unpacked if it is gzip, refused if it is no text. Error(kData) also if it is longer
 // than `max_bytes`.
@@ -79,10 +79,11 @@ class TextFile {
  public:
   // Reads and checks the whole of it. Error(kData) with the path if it is missing, unreadable, not a file, empty, not
   // text, with the byte, or what kind of file is refused.
-  TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop);
+  TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, std::string text_field, const StopRequest& stop);
 
   const std::string& path() const { return path_; }
-  size_t size() const { return size_; }            // of the text, like all below
+  const std::string& text_field() const { return text_field_; }  // of each line of JSONL
+  size_t size() const { return size_; }                          // of the text, like all below
   TextFormat format() const { return format_; }    // by the end of the name: .jsonl and .json are JSONL, .gz apart
   uint64_t checksum() const { return checksum_; }  // CRC-64 of the bytes
 
@@ -107,6 +108,7 @@ class TextFile {
 
   std::string path_;
   std::shared_ptr<OpenFiles> open_files_;
+  std::string text_field_;
   TextFormat format_;
   size_t size_ = 0;
   uint64_t checksum_ = 0;

@@ -9,21 +9,25 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
 
-// Takes the string member "text" of an object and skips all else.
+// Takes a string member of an object and skips all else.
 class TextField : public JsonEvents {
  public:
-  TextField(std::string_view line, const std::string& where) : line_(line), where_(where) {}
+  TextField(const std::string& name, std::string_view line, const std::string& where)
+      : name_(name), line_(line), where_(where) {}
 
+  bool found() const { return text_.has_value(); }
   // The text, and where it begins in the line.
   std::pair<std::string, size_t> Take() {
-    if (!text_) Fail(ErrorKind::kData, where_, ": the object has no \"text\"");
     // Between a key and the quotation mark of its value are a colon and spaces.
     return {*std::move(text_), line_.find('"', key_end_) + 1};
   }
+  // The first names of other strings.
+  const std::vector<std::string>& others() const { return others_; }
 
   void OnNull(size_t) override { Value(); }
   void OnBool(bool, size_t) override { Value(); }
@@ -32,39 +36,49 @@ class TextField : public JsonEvents {
   void OnDouble(double, size_t) override { Value(); }
   void OnBigInteger(std::string, size_t) override { Value(); }
   void OnString(std::string value, size_t offset) override {
+    if (depth_ == 1 && !at_text_ && others_.size() < kMostOthers) others_.push_back(std::move(key_));
     if (depth_ != 1 || !at_text_) return Value();
-    if (text_) Fail(ErrorKind::kData, where_, ": byte ", offset, " of the line: a second \"text\"");
-    if (value.find('\0') != std::string::npos) Fail(ErrorKind::kData, where_, ": the \"text\" has a NUL character");
+    if (text_) Fail(ErrorKind::kData, where_, ": byte ", offset, " of the line: a second ", Quoted(name_));
+    if (value.find('\0') != std::string::npos) {
+      Fail(ErrorKind::kData, where_, ": the ", Quoted(name_), " has a NUL character");
+    }
     text_ = std::move(value);
   }
   void OnKey(std::string key, size_t offset) override {
-    at_text_ = depth_ == 1 && key == "text";
+    at_text_ = depth_ == 1 && key == name_;
     if (at_text_) key_end_ = offset;
+    if (depth_ == 1 && others_.size() < kMostOthers) key_ = std::move(key);
   }
   void OnObjectBegin(size_t) override { Open(); }
   void OnObjectEnd(size_t) override { --depth_; }
   void OnArrayBegin(size_t) override {
-    if (depth_ == 0) Fail(ErrorKind::kData, where_, ": the line is an array, not an object with a string \"text\"");
+    if (depth_ == 0)
+      Fail(ErrorKind::kData, where_, ": the line is an array, not an object with a string ", Quoted(name_));
     Open();
   }
   void OnArrayEnd(size_t) override { --depth_; }
 
  private:
   void Value() const {
-    if (depth_ == 0) Fail(ErrorKind::kData, where_, ": the line is not an object with a string \"text\"");
-    if (depth_ == 1 && at_text_) Fail(ErrorKind::kData, where_, ": \"text\" is not a string");
+    if (depth_ == 0) Fail(ErrorKind::kData, where_, ": the line is not an object with a string ", Quoted(name_));
+    if (depth_ == 1 && at_text_) Fail(ErrorKind::kData, where_, ": ", Quoted(name_), " is not a string");
   }
   void Open() {
     if (depth_ > 0) Value();
     ++depth_;
   }
 
+  static constexpr size_t kMostOthers = 8;
+
+  const std::string& name_;
   std::string_view line_;
   const std::string& where_;
   int depth_ = 0;
   bool at_text_ = false;
   size_t key_end_ = 0;
   std::optional<std::string> text_;
+  std::string key_;
+  std::vector<std::string> others_;
 };
 
 uint32_t FromHex(std::string_view digits) {
@@ -114,16 +128,24 @@ size_t DecodeEscape(std::string_view raw, std::string* text) {
 bool ParseJsonlLine(const TextFile& file, size_t begin, std::string_view line, JsonlDocument* document) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return false;
   const std::string where = StrCat(file.path(), ": the line at byte ", begin);
+  // Lines are counted only for an error.
+  const auto place = [&] { return StrCat(file.path(), ": line ", 1 + file.CountLines(begin), " at byte ", begin); };
+  TextField field(file.text_field(), line, where);
   try {
-    TextField field(line, where);
     ParseJsonEvents(line, where, field);
-    std::tie(document->text, document->begin) = field.Take();
-    document->begin += begin;
   } catch (const Error& error) {
-    // Lines are counted only for an error.
-    Fail(error.kind(), file.path(), ": line ", 1 + file.CountLines(begin), " at byte ", begin,
-         std::string_view(error.what()).substr(where.size()));
+    Fail(error.kind(), place(), std::string_view(error.what()).substr(where.size()));
   }
+  if (!field.found()) {
+    const std::vector<std::string>& others = field.others();
+    if (others.empty()) Fail(ErrorKind::kData, place(), ": the object has no ", Quoted(file.text_field()));
+    std::vector<std::string> quoted;
+    for (const std::string& name : others) quoted.push_back(Quoted(name));
+    Fail(ErrorKind::kData, place(), ": the object has no ", Quoted(file.text_field()), ", but the strings ",
+         Join(quoted, ", "), "; ", FieldName{"text_field", others[0]}, " would read the first of them");
+  }
+  std::tie(document->text, document->begin) = field.Take();
+  document->begin += begin;
   return true;
 }
 

@@ -13,8 +13,8 @@
 
 namespace crosstalk {
 
-// JSONL: an object a line, whose string "text" is a document. A line is parsed as a whole once, which checks it and
-// says where its text stands; from there the text can be decoded in parts.
+// JSONL: an object a line, one string of which is a document, by the name that its file has it under. A line is parsed
+// as a whole once, which checks it and says where its text stands; from there the text can be decoded in parts.
 
 struct JsonlDocument {
   std::string text;
@@ -22,7 +22,7 @@ struct JsonlDocument {
 };
 
 // False if the line, which is at byte `begin` of the file, is blank. Error(kData) with file, line and byte if it is not
-// an object with a string "text".
+// an object with such a string; it lists the strings that the object has.
 bool ParseJsonlLine(const TextFile& file, size_t begin, std::string_view line, JsonlDocument* document);
 
 // Decodes what stands between the quotation marks of a JSON string that has been checked.
@@ -41,14 +41,13 @@ class JsonStringDecoder {
   size_t offset_;
 };
 
-// Bytes [begin, end) of a file as text: of plain text themselves, of JSONL the `text` fields of the lines. Each
+// Bytes [begin, end) of a file as text: of plain text themselves, of JSONL the text fields of the lines. Each
 // document is followed by kDocumentEnd. A byte-order mark at the beginning of the file is left out.
 class TextSection {
  public:
   static constexpr std::string_view kDocumentEnd = "\n\n";
 
-  // begin and end must be at characters, in JSONL at line ends. Error(kData) naming file, line and byte on a line of
-  // JSONL that is not an object with a string `text`.
+  // begin and end must be at characters, in JSONL at line ends. Error(kData) as of ParseJsonlLine.
   TextSection(std::shared_ptr<const TextFile> file, size_t begin, size_t end, const StopRequest& stop);
 
   const TextFile& file() const { return *file_; }

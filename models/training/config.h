@@ -49,6 +49,7 @@ struct EnumNames<LossDenominator> {
 struct DataConfig {
   std::string text;
   std::string validation;
+  std::string text_field = kTextField;
   CorpusKind corpus = CorpusKind::kStories;  // where `text` is empty
   std::string tokenizer = "sentencepiece";
   int64_t vocabulary = 1000;

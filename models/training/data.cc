@@ -125,6 +125,8 @@ TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
   if (config.data.text.empty()) {
     CROSSTALK_CHECK_FIELD(config.data.validation.empty(), "validation",
                           "needs data beside it: the built-in corpus holds out its own part");
+    CROSSTALK_CHECK_FIELD(config.data.text_field == kTextField, "text_field",
+                          "needs data beside it: the built-in corpus has no fields");
     const CorpusKind kind = config.data.corpus;
     return kind == CorpusKind::kStories ? MakeSyntheticCorpus(kDataSeed) : MakePuzzleCorpus(kind, kDataSeed);
   }
@@ -133,6 +135,7 @@ TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
   FileCorpusOptions options;
   options.path = config.data.text;
   options.validation_path = config.data.validation;
+  options.text_field = config.data.text_field;
   options.seed = kDataSeed;
   return OpenFileCorpus(options, stop);
 }

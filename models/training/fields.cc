@@ -38,13 +38,15 @@ FieldTable<DataConfig> DataFields() {
   return Grouped<Config>(
       "Data",
       {MakeField("data", &Config::text, "PATH",
-                 "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of .txt and "
+                 "Text to train on: a UTF-8 file, a .jsonl file of objects, or a folder of .txt and "
                  ".jsonl files, also in folders within it, all as .gz too; the built-in corpus by default.",
                  {.affects_result = kNoEffect,  // compared by content
                   .read_by = ByTexts(),
                   .is_path = true}),
        MakeField("validation", &Config::validation, "PATH", "Text to measure on; held out of the data by default.",
                  {.affects_result = kNoEffect, .read_by = ByTexts(), .is_path = true}),
+       MakeField("text_field", &Config::text_field, "NAME", "Name of the string that is the text in a line of JSONL.",
+                 {.read_by = ByTexts(), .may_be_missing = true}),
        MakeField("corpus", &Config::corpus, "",
                  "Which built-in corpus, where no text is given: stories, or puzzles, where a language "
                  "model learns only the answers.",

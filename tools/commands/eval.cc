@@ -22,6 +22,7 @@ struct EvalSettings {
   ModelToOpen chosen;
   std::optional<Precision> precision;
   std::string data;
+  std::string text_field;
   std::optional<int64_t> batch;
   std::optional<int64_t> eval_batches;
   bool json = false;
@@ -35,6 +36,9 @@ FieldTable<EvalSettings> EvalFields() {
                             "Text to measure on, completely: a file or folder; the run's held-out part by default. For "
                             "a run on tasks, a folder with their files.",
                             {.is_path = true}),
+                 MakeOption("--text-field", &S::text_field, "NAME",
+                            "Name of the string that is the text in a line of JSONL of --data; as in training by "
+                            "default."),
                  MakeOption("--batch", &S::batch, "N", "Examples a batch; as in training by default."),
                  MakeOption("--eval-batches", &S::eval_batches, "N",
                             "Most batches; by default as in training, or all of --data."),
@@ -64,7 +68,7 @@ struct Measured {
 Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const Trained& trained) {
   const bool own_text = settings.data.empty();
   const std::shared_ptr<const TextSource> source =
-      own_text ? OpenCorpus(*config).validation : OpenTextSource(settings.data);
+      own_text ? OpenCorpus(*config).validation : OpenTextSource(settings.data, {}, config->data.text_field);
   // A text of the user's is measured whole, the run's own as far as in training.
   const EvaluationExtent extent =
       own_text || settings.eval_batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
@@ -89,6 +93,8 @@ int Eval(const EvalSettings& settings, RankGroup* ranks) {
     config.optimization.batch = *settings.batch;
     config.optimization.shards = 1;
   }
+  CROSSTALK_CHECK(settings.text_field.empty() || !settings.data.empty(), "--text-field needs --data beside it");
+  if (!settings.text_field.empty()) config.data.text_field = settings.text_field;
   if (settings.eval_batches) config.run.eval_batches = *settings.eval_batches;
   const ResolvedConfig resolved(config);
   const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)

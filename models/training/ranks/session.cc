@@ -156,7 +156,8 @@ void Measure(RankGroup& group) {
     config = ConfigFrom(json);
     const std::shared_ptr<const Tokenizer> tokenizer = TokenizerFrom(json, config);
     const std::string& path = json.At("text").AsString();
-    const std::shared_ptr<const TextSource> text = path.empty() ? OpenCorpus(config).validation : OpenTextSource(path);
+    const std::shared_ptr<const TextSource> text =
+        path.empty() ? OpenCorpus(config).validation : OpenTextSource(path, {}, config.data.text_field);
     batches = MakeEvaluation(config, text, tokenizer, static_cast<EvaluationExtent>(json.At("extent").AsInt()));
     model = ModelFrom(json, config);
     answer = SameEverywhere(config, FingerprintOf(*text, *batches));

@@ -19,7 +19,7 @@ using namespace std::string_literals;
 using testing::Contains;
 
 std::shared_ptr<const TextFile> Open(const std::string& path) {
-  return std::make_shared<TextFile>(path, std::make_shared<OpenFiles>(), StopRequest());
+  return std::make_shared<TextFile>(path, std::make_shared<OpenFiles>(), kTextField, StopRequest());
 }
 
 TextSection Whole(const std::string& path) {
@@ -224,6 +224,36 @@ TEST(TextSectionTest, OpeningEndsWhereItIsAskedTo) {
     }
     EXPECT_NO_THROW(OpenFileCorpus({path}, [] { return false; }));
   }
+}
+
+TEST(TextSectionTest, TheTextOfALineIsTheStringThatIsAskedFor) {
+  const TempDir dir;
+  const std::string lines =
+      "{\"title\": \"one\", \"content\": \"first text\", \"n\": 1, \"of\": {\"content\": \"no\"}}\n"
+      "{\"content\": \"second\", \"title\": \"two\"}\n";
+  const std::string path = dir.Put("a.jsonl", lines), plain = dir.Put("a.txt", "plain words");
+  const auto all = [](const TextSource& source) {
+    return source.ReadSegment(0, 0, 1, *source.num_bytes(), TextSource::Order::kSequential);
+  };
+  const auto content = OpenTextSource(path, {}, "content"), title = OpenTextSource(path, {}, "title");
+  EXPECT_EQ(all(*content), "first text\n\nsecond\n\nfirst");  // a source is a ring
+  EXPECT_EQ(all(*title), "one\n\ntwo\n\none");
+  const std::string twins = dir.Put("twins.jsonl", "{\"a\": \"one\", \"b\": \"two\"}\n");
+  EXPECT_NE(OpenTextSource(twins, {}, "a")->checksum(), OpenTextSource(twins, {}, "b")->checksum());
+
+  testing::ExpectRefused(
+      {{"the default",
+        [&] { OpenTextSource(path); },
+        {"a.jsonl: line 1 at byte 0: the object has no \"text\", but the strings \"title\", \"content\"; "
+         "text_field = title would read the first of them"}},
+       {"no string",
+        [&] { OpenTextSource(dir.Put("n.jsonl", "{\"n\": 1}")); },
+        {"n.jsonl: line 1 at byte 0: the object has no \"text\""}},
+       {"a number", [&] { OpenTextSource(path, {}, "n"); }, {"a.jsonl: line 1 at byte 0: \"n\" is not a string"}},
+       {"another name", [&] { OpenTextSource(dir.Put("b.txt", lines), {}, "content"); }, {".jsonl"}}},
+      ErrorKind::kData);
+  testing::ExpectError([&] { OpenFileCorpus({.path = plain, .text_field = "content"}); }, ErrorKind::kUsage,
+                       {"text_field", "content is a field of JSON lines"});
 }
 
 // ---- What a file is, by its name and its content ----
