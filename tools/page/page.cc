@@ -137,8 +137,16 @@ bool LooksLikeNumber(std::string text) {
          text.find_first_not_of("0123456789.,+-e% ") == std::string::npos && text.find(", ") == std::string::npos;
 }
 
+// Two numbers may stand on two lines, but none of them breaks, at the minus of its exponent for example.
+std::string EscapePair(const std::string& text) {
+  const size_t arrow = text.find(kArrow);
+  if (arrow == std::string::npos || !LooksLikeNumber(text)) return EscapeHtml(text);
+  const size_t end = arrow + kArrow.size() - 1;  // the arrow's own line is that of the first
+  return StrCat("<span>", text.substr(0, end), "</span> <span>", text.substr(end + 1), "</span>");
+}
+
 std::string Cell(const char* tag, const std::string& classes, const std::string& text) {
-  return StrCat("<", tag, classes.empty() ? "" : StrCat(" class=\"", classes, "\""), ">", EscapeHtml(text), "</",
+  return StrCat("<", tag, classes.empty() ? "" : StrCat(" class=\"", classes, "\""), ">", EscapePair(text), "</",
                 std::string_view(tag).substr(0, 2), ">");
 }
 

@@ -217,7 +217,8 @@ TEST(TableTest, NumbersStandRightAndHeadersSayWhatTheyHead) {
       HtmlTable({{"name", "value", "pair"}, {{"<a>", "1,234", "1\u00A0→ 2"}, {"b", "-5e-05", ""}, {"c", ""}}});
   EXPECT_EQ(Count(html, "<td class=\"number\">"), 3U) << html;
   EXPECT_EQ(Count(html, "<td class=\"number pair\">"), 3U) << html;
-  ExpectParts(html, {"<th scope=\"col\" class=\"number\">value</th>", "<th scope=\"row\">&lt;a&gt;</th>"});
+  ExpectParts(html, {"<th scope=\"col\" class=\"number\">value</th>", "<th scope=\"row\">&lt;a&gt;</th>",
+                     "<span>1\u00A0→</span> <span>2</span>"});
   EXPECT_EQ(HtmlTable({{"name"}, {}}), "");
 }
 
