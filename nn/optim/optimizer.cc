@@ -42,7 +42,8 @@ void Optimizer::Step(double learning_rate, double gradient_scale) {
   CROSSTALK_CHECK_FIELD(!(gradient_scale < 0), "gradient_scale", gradient_scale, " is negative");
   if (!std::isfinite(learning_rate) || !std::isfinite(gradient_scale)) {
     Fail(ErrorKind::kNumerical, "optimizer: step ", step_, " was not made: its learning rate is ", learning_rate,
-         " and its gradient scale ", gradient_scale, "; both must be finite");
+         " and its gradient scale ", gradient_scale,
+         "; both must be finite (OpContext::finite_checks finds the operation that made the first NaN)");
   }
   std::vector<int64_t> elements;  // of those that hold a gradient
   for (const NamedParameter& parameter : parameters_) {
