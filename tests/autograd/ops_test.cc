@@ -262,6 +262,10 @@ TEST(MistakesTest, AreNamed) {
       {"loss bias",
        [&] { LinearCrossEntropy(table, wide, kTargets, 1, {}, logits); },
        {"linear_cross_entropy: bias is float32[5, 4], but must be float32[9], an element a class"}},
+      {"keys before",
+       [&] { ConvolveHeads(zeros(2, 3, 5, 7), zeros(1, 4, 3), -1); },
+       {"head convolution: left=-1 is not one of the 4 keys of a filter"}},
+      {"keys after", [&] { ConvolveHeads(zeros(2, 3, 5, 7), zeros(1, 4, 3), 4); }, {"left=4 is not one of the 4 keys"}},
       {"many classes", [&] { LinearCrossEntropy(table, wide, kTargets, 0.5, ten); }, {"10"}},
       {"few classes", [&] { LinearCrossEntropy(table, wide, kTargets, 0.5, eight); }, {"8"}},
   });
