@@ -275,7 +275,7 @@ std::vector<KeptFile> TokenizerFiles(const Trained& any, PublishedFormat format,
 
 void CheckWrittenTokenizer(const Trained& any, const PublishedFolder& folder) {
   std::vector<std::string> remarks;
-  const std::unique_ptr<Tokenizer> written = PublishedTokenizer(folder, *any.model, &remarks);
+  const std::shared_ptr<const Tokenizer> written = PublishedTokenizer(folder, *any.model, &remarks);
   const std::string difference =
       written == nullptr ? Join(remarks, "; ") : TokenizerDifference(*any.tokenizer, *written);
   if (!difference.empty()) {

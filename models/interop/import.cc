@@ -101,7 +101,7 @@ int SentinelsOf(const PublishedFolder& folder, const ModelConfig& model) {
   return FindObjective(FindModel(model.name).objectives[0]).tokenizer.sentinels;
 }
 
-std::unique_ptr<Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
+std::shared_ptr<const Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
                                         std::vector<std::string>* remarks) {
   try {
     return PublishedTokenizer(folder, *published.model, remarks);
@@ -171,7 +171,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   result.parameters = published.model->NumParameters();
   const TrainingConfig training = DescribeTraining(*published.model);
   std::vector<KeptFile> kept = CompanionsOf(folder);
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   if (options.tokenizer.empty()) {
     tokenizer = OwnTokenizer(folder, published, &result.remarks);
   } else {
@@ -194,14 +194,14 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   return result;
 }
 
-std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
+std::shared_ptr<const Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               std::vector<std::string>* remarks) {
   if (!HoldsTokenizer(folder.path())) {
     remarks->push_back(
         StrCat(folder.path(), ": has no tokenizer; the model computes on ids, but reads and writes no text"));
     return nullptr;
   }
-  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(folder.path(), SentinelsOf(folder, model.config()), remarks);
+  std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(folder.path(), SentinelsOf(folder, model.config()), remarks);
   CheckTokenizer(*tokenizer, model.config(), folder);
   return tokenizer;
 }

@@ -83,7 +83,7 @@ class CharacterTokenizer : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> MakeCharacterTokenizer(std::string_view characters, const std::string& name,
+std::shared_ptr<const Tokenizer> MakeCharacterTokenizer(std::string_view characters, const std::string& name,
                                                   int num_sentinels, MaskTokens mask_tokens) {
   if (FindInvalidUtf8(characters) != std::string_view::npos) Fail(ErrorKind::kData, name, ": characters: not UTF-8");
   std::vector<std::string> list;
@@ -96,7 +96,7 @@ std::unique_ptr<Tokenizer> MakeCharacterTokenizer(std::string_view characters, c
   return std::make_unique<CharacterTokenizer>(std::move(list), num_sentinels, mask_tokens);
 }
 
-std::unique_ptr<Tokenizer> CollectCharacterTokenizer(const TextSource& source, int64_t most, int num_sentinels,
+std::shared_ptr<const Tokenizer> CollectCharacterTokenizer(const TextSource& source, int64_t most, int num_sentinels,
                                                      const StopRequest& stop, MaskTokens mask_tokens) {
   CROSSTALK_CHECK(most >= 1, "character tokenizer: at most ", most, " characters; must be at least 1");
   std::unordered_map<std::string, int64_t> counts;

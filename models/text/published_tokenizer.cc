@@ -117,7 +117,7 @@ void NameRoles(const TokenizerSettings& settings, WordPieceModel* model) {
   }
 }
 
-std::unique_ptr<Tokenizer> WithTokens(WordPieceModel model, std::vector<LiteralToken> base,
+std::shared_ptr<const Tokenizer> WithTokens(WordPieceModel model, std::vector<LiteralToken> base,
                                       const std::vector<AddedToken>& tokens, const TokenizerSettings& settings,
                                       const std::string& name, int num_sentinels) {
   LiteralsAndMore resolved = ResolveTokens(std::move(base), tokens, model.pieces, settings);
@@ -193,7 +193,7 @@ std::vector<Rewrite> WordPieceRewrites(const JsonReader& file, const std::string
   return rewrites;
 }
 
-std::unique_ptr<Tokenizer> ReadWordPiece(const JsonReader& file, const JsonReader& model, const std::string& name,
+std::shared_ptr<const Tokenizer> ReadWordPiece(const JsonReader& file, const JsonReader& model, const std::string& name,
                                          const std::vector<AddedToken>& tokens, int num_sentinels,
                                          const TokenizerSettings& settings, Precedence precedence) {
   WordPieceModel wordpiece;
@@ -294,7 +294,7 @@ std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string
   return tokens;
 }
 
-std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels,
+std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels,
                                                       const TokenizerSettings& settings, Precedence precedence) {
   const JsonReader file(json, name);
   if (file.Has("version") && file.String("version") != "1.0") file.FailAt("version", "is not \"1.0\"");
@@ -311,7 +311,7 @@ std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const st
   if (type != "WordPiece" && type != "Unigram") {
     model.FailAt("type", Quoted(type), " is not understood; WordPiece and Unigram are");
   }
-  std::unique_ptr<Tokenizer> tokenizer =
+  std::shared_ptr<const Tokenizer> tokenizer =
       type == "WordPiece" ? ReadWordPiece(file, model, name, tokens, num_sentinels, settings, precedence)
                           : ReadUnigram(file, model, name, tokens, num_sentinels, settings);
   CheckPostProcessor(file, *tokenizer, name);
@@ -319,7 +319,7 @@ std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const st
   return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> TokenizerFromVocabulary(std::string_view contents, const std::string& name,
+std::shared_ptr<const Tokenizer> TokenizerFromVocabulary(std::string_view contents, const std::string& name,
                                                    int num_sentinels, const TokenizerSettings& settings,
                                                    const Json* json) {
   WordPieceModel model;

@@ -284,10 +284,10 @@ int SetSentinels(const LiteralsAndMore& resolved, size_t pieces, size_t removabl
   return on_top;
 }
 
-std::unique_ptr<Tokenizer> Finished(SentencePieceModel model, size_t ids, const LiteralsAndMore& resolved,
+std::shared_ptr<const Tokenizer> Finished(SentencePieceModel model, size_t ids, const LiteralsAndMore& resolved,
                                     const TokenizerSettings& settings, const std::string& name, int num_sentinels) {
   const bool has_sentinels = !model.sentinels.empty() || model.sentinels_above.value_or(0) > 0;
-  std::unique_ptr<Tokenizer> tokenizer = MakeSentencePieceTokenizer(std::move(model), name, num_sentinels);
+  std::shared_ptr<const Tokenizer> tokenizer = MakeSentencePieceTokenizer(std::move(model), name, num_sentinels);
   if (has_sentinels && static_cast<size_t>(tokenizer->vocab_size()) != ids) {
     Fail(ErrorKind::kData, name, ": has <extra_id_0>, but no special token for padding or none for the end");
   }
@@ -335,7 +335,7 @@ void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites) {
   if (strip.right) rewrites->push_back({RewriteKind::kStripEnd});
 }
 
-std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
+std::shared_ptr<const Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
                                        const std::vector<AddedToken>& tokens, int num_sentinels,
                                        const TokenizerSettings& settings) {
   UnigramModel unigram;
@@ -386,7 +386,7 @@ std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader&
   return Finished(std::move(made), ids, resolved, settings, name, num_sentinels);
 }
 
-std::unique_ptr<Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name, int num_sentinels,
+std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name, int num_sentinels,
                                               const TokenizerSettings& settings) {
   CheckSentencePieceModel(contents, name);
   const std::vector<VocabularyPiece> pieces = ReadPieces(contents);

@@ -340,7 +340,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
+std::shared_ptr<const Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
                                                       int num_sentinels) {
   const std::string whole = WithPieces(model.bytes, model.more);
   CheckSentencePieceModel(whole, name);
@@ -364,7 +364,7 @@ std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, 
                                                   above);
 }
 
-std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name) {
+std::shared_ptr<const Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name) {
   const std::optional<std::string> bytes = DecodeBase64(reader.String("model"));
   if (!bytes) reader.FailAt("model", "is not base64");
   CheckSentencePieceModel(*bytes, name);

@@ -45,11 +45,11 @@ struct SentencePieceModel {
 // space in front of a word, which is in the spans of a model without rules, so that a token that is only a space has
 // none. Literal tokens' ids may be sentinels. Such a tokenizer, and one whose sentinels are said, is kept as a
 // descriptor, {"kind": "sentencepiece", …}, that holds the model.
-std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
+std::shared_ptr<const Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
                                                       int num_sentinels = kDefaultSentinels);
 
 // From that descriptor.
-std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name);
+std::shared_ptr<const Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name);
 
 // ALBERT's rewriting of text before its `.model` reads it, after Google's preprocess_text: white space
 // becomes spaces, `` and '' become ", then NFKD without combining characters, and lower case; and split_numbers.

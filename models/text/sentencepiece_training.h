@@ -33,7 +33,7 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
 // Trains a SentencePiece tokenizer on a part of a corpus (the training part, so that nothing of the validation part is
 // seen): on all of it, or evenly spread segments if it is longer than options.max_sample_bytes; of a source without
 // an end, on at most the first 1,000,000 bytes' worth.
-std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
+std::shared_ptr<const Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
                                           int num_sentinels = kDefaultSentinels, const StopRequest& stop = {});
 
 }  // namespace crosstalk

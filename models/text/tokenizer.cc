@@ -193,7 +193,7 @@ std::string Tokenizer::TokenText(int32_t id) const {
   return Decode(std::span<const int32_t>(&id, 1));
 }
 
-std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels, MaskTokens mask_tokens) {
+std::shared_ptr<const Tokenizer> MakeByteTokenizer(int num_sentinels, MaskTokens mask_tokens) {
   return std::make_unique<ByteTokenizer>(num_sentinels, mask_tokens);
 }
 

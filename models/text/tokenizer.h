@@ -166,7 +166,7 @@ class Tokenizer {
 
 // As in ByT5: pad 0, end 1, unknown 2, byte b is b + 3; then, where asked for, [CLS] 259, [SEP] 260, [MASK] 261; then
 // the sentinels (vocabulary 259 or 262, and sentinels).
-std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels,
+std::shared_ptr<const Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels,
                                              MaskTokens mask_tokens = MaskTokens::kNo);
 
 // The most that is read: of the largest model, the descriptor that keeps it, which is 4/3 as large.
@@ -176,9 +176,9 @@ inline constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{96} << 20;
 // published `tokenizer.json` (published_tokenizer.h), a `.model`, or the lines of a `vocab.txt`, which is uncased
 // unless one of its pieces has an upper-case letter. One that does not say its number of sentinels gets
 // `num_sentinels`. Throws Error(kData) with `name`.
-std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name,
+std::shared_ptr<const Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name,
                                          int num_sentinels = kDefaultSentinels);
-std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels = kDefaultSentinels);
+std::shared_ptr<const Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels = kDefaultSentinels);
 
 // A path from the user: such a file, or a folder, a published model's, a run's or a checkpoint's, that holds one or
 // more of tokenizer.json, vocab.txt, spiece.model, tokenizer.model and sentencepiece.model. tokenizer_config.json,
@@ -188,7 +188,7 @@ std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_se
 // All files of a folder that make a tokenizer must make the same: a set of texts that show their rules is cut by
 // each. Error(kData) names the files and an example where two differ, and a file that cannot be read beside others; a
 // path to one of them chooses it. What came of it all is in the descriptor that a run keeps.
-std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels,
+std::shared_ptr<const Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels,
                                          std::vector<std::string>* remarks = nullptr);
 // Whether a folder has a file that OpenTokenizer reads.
 CROSSTALK_LOCAL bool HoldsTokenizer(const std::string& folder);

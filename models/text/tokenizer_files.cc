@@ -43,7 +43,7 @@ bool IsPublishedJson(const Json& json) {
   return json.is_object() && json.Find("kind") == nullptr && json.Find("model") != nullptr;
 }
 
-std::unique_ptr<Tokenizer> FromJson(const Json& json, const std::string& name, int num_sentinels,
+std::shared_ptr<const Tokenizer> FromJson(const Json& json, const std::string& name, int num_sentinels,
                                     const TokenizerSettings& settings = {}) {
   if (IsPublishedJson(json)) return PublishedTokenizerFromJson(json, name, num_sentinels, settings);
   const JsonReader reader(json, name);
@@ -52,7 +52,7 @@ std::unique_ptr<Tokenizer> FromJson(const Json& json, const std::string& name, i
   const auto mask_tokens = [&] {
     return reader.Has("mask_tokens") && reader.Bool("mask_tokens") ? MaskTokens::kYes : MaskTokens::kNo;
   };
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   if (kind == "bytes") {
     tokenizer = MakeByteTokenizer(sentinels(), mask_tokens());
   } else if (kind == "characters") {
@@ -85,7 +85,7 @@ class TokenizerFolder {
   const std::vector<std::string>& remarks() const { return settings_.remarks; }
 
   // By a file that a user names. A tokenizer.json beside it that contradicts it is left out.
-  std::unique_ptr<Tokenizer> FromNamed(const std::string& file, std::vector<std::string>* remarks) {
+  std::shared_ptr<const Tokenizer> FromNamed(const std::string& file, std::vector<std::string>* remarks) {
     std::string contradiction;
     try {
       return FromFile(file);
@@ -95,12 +95,12 @@ class TokenizerFolder {
     }
     json_.reset();
     added_.clear();
-    std::unique_ptr<Tokenizer> tokenizer = FromFile(file);
+    std::shared_ptr<const Tokenizer> tokenizer = FromFile(file);
     remarks->push_back(StrCat(contradiction, "; ", (path_ / kTokenizerJson).string(), " is left out"));
     return tokenizer;
   }
 
-  std::unique_ptr<Tokenizer> FromFile(const std::string& file) const {
+  std::shared_ptr<const Tokenizer> FromFile(const std::string& file) const {
     const std::string contents = ReadFile(file, kMaxTokenizerFileBytes);
     const FileKind kind = KindOfFile(contents, file);
     if (kind == FileKind::kJson) return FromJson(ParseJson(contents, file), file, num_sentinels_, settings_);
@@ -117,10 +117,10 @@ class TokenizerFolder {
 
   // By all of its files that make a tokenizer. Where that is tokenizer.json alone, the files beside it must say no more
   // and nothing else than it does.
-  std::unique_ptr<Tokenizer> FromFiles(const std::vector<std::string>& names, std::vector<std::string>* remarks) const {
-    std::unique_ptr<Tokenizer> first;
+  std::shared_ptr<const Tokenizer> FromFiles(const std::vector<std::string>& names, std::vector<std::string>* remarks) const {
+    std::shared_ptr<const Tokenizer> first;
     for (const std::string& name : names) {
-      std::unique_ptr<Tokenizer> tokenizer;
+      std::shared_ptr<const Tokenizer> tokenizer;
       try {
         tokenizer = FromFile((path_ / name).string());
       } catch (const Error& error) {
@@ -137,7 +137,7 @@ class TokenizerFolder {
       }
     }
     if (json_ && names.size() == 1) {
-      const std::unique_ptr<Tokenizer> by_settings = PublishedTokenizerFromJson(
+      const std::shared_ptr<const Tokenizer> by_settings = PublishedTokenizerFromJson(
           *json_, (path_ / kTokenizerJson).string(), num_sentinels_, settings_, Precedence::kSettings);
       RequireSame(*first, *by_settings, kTokenizerJson, "the files beside it");
     }
@@ -170,7 +170,7 @@ std::vector<std::string> TokenizerFilesIn(const std::string& folder) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name, int num_sentinels) {
+std::shared_ptr<const Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name, int num_sentinels) {
   switch (KindOfFile(contents, name)) {
     case FileKind::kJson:
       return FromJson(ParseJson(contents, name), name, num_sentinels);
@@ -182,13 +182,13 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
   return nullptr;
 }
 
-std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels) {
+std::shared_ptr<const Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels) {
   return LoadTokenizer(ReadFile(path, kMaxTokenizerFileBytes), path, num_sentinels);
 }
 
 bool HoldsTokenizer(const std::string& folder) { return !TokenizerFilesIn(folder).empty(); }
 
-std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels,
+std::shared_ptr<const Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels,
                                          std::vector<std::string>* remarks) {
   const bool is_folder = KindOf(path) == PathKind::kDirectory;
   TokenizerFolder folder(is_folder ? std::filesystem::path(path) : std::filesystem::path(path).parent_path(),

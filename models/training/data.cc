@@ -88,7 +88,7 @@ const std::vector<std::string>& NamedTokenizers() {
   return names;
 }
 
-std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config, std::vector<std::string>* remarks) {
+std::shared_ptr<const Tokenizer> LoadNamedTokenizer(const TrainingConfig& config, std::vector<std::string>* remarks) {
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
   if (config.data.tokenizer == "bytes") return MakeByteTokenizer(needs.sentinels, needs.mask_tokens);
   std::error_code error;

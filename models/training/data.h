@@ -40,7 +40,7 @@ TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<con
 // The tokenizers that are made here: all that the field "tokenizer" can be but a file's path.
 const std::vector<std::string>& NamedTokenizers();
 // One that needs no text: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
-std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config,
+std::shared_ptr<const Tokenizer> LoadNamedTokenizer(const TrainingConfig& config,
                                               std::vector<std::string>* remarks = nullptr);
 
 // A sentence for the user where the tokenizer does not know more than a hundredth of a text's tokens, on a sample: a

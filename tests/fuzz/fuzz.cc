@@ -77,7 +77,7 @@ void RequireTokens(const Tokenizer& tokenizer, const Tokenizer& again, const std
 }  // namespace
 
 void RequireTokenizer(const Tokenizer& tokenizer, std::string_view input) {
-  const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), "kept");
+  const std::shared_ptr<const Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), "kept");
   Require(again->vocab_size() == tokenizer.vocab_size() && again->special_tokens() == tokenizer.special_tokens() &&
               again->num_sentinels() == tokenizer.num_sentinels(),
           "the kept tokenizer is another");

@@ -25,7 +25,7 @@ void FuzzTokenizerFolder(std::string_view input) {
     if (which < std::size(kNames)) WriteFileAtomically(dir / kNames[which], input.substr(at + 2, end - at - 2));
     at = end < input.size() ? end : std::string_view::npos;
   }
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<std::string> remarks;
   if (!Accepts([&] { tokenizer = OpenTokenizer(dir.path(), kDefaultSentinels, &remarks); })) return;
   RequireTokenizer(*tokenizer, input);

@@ -7,7 +7,7 @@ namespace crosstalk::fuzz {
 
 // A tokenizer's file.
 void FuzzTokenizer(std::string_view input) {
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   if (Accepts([&] { tokenizer = LoadTokenizer(input, "input"); })) RequireTokenizer(*tokenizer, input);
 }
 

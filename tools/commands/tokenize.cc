@@ -184,7 +184,7 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const std::string& path) {
   if (path == "bytes") return MakeByteTokenizer();
   if (RunFolder(path).HoldsRun()) return OpenRun(path, {.which = WhichCheckpoint::kNone}).tokenizer;
   std::vector<std::string> remarks;
-  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(path, kDefaultSentinels, &remarks);
+  std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(path, kDefaultSentinels, &remarks);
   for (const std::string& remark : remarks) PrintMessage("note: ", remark);
   return tokenizer;
 }

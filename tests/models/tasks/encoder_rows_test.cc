@@ -107,7 +107,7 @@ TEST(BestSpanTest, APassageWithoutTokensHasNone) {
 }
 
 TEST(BestSpanTest, TheTextIsThePassagesOwn) {
-  const std::unique_ptr<Tokenizer> bert = LoadTokenizer(
+  const std::shared_ptr<const Tokenizer> bert = LoadTokenizer(
       "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncafe\nnoir\n##s\n\xE4\xB8\xAD\n\xE5\x9B\xBD\nx\n,\n##t\n", "vocab.txt", 0);
   const std::string passage =
       "X Caf\xC3\xA9s,  NOIR \xE4\xB8\xAD\xE5\x9B\xBDx \xF0\x9F\x98\x80\xEF\xB8\x8F "

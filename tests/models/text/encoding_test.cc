@@ -7,7 +7,7 @@
 namespace crosstalk::encoding_test {
 
 // [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, a 5, b 6, c 7, d 8, ##x 9.
-std::unique_ptr<Tokenizer> Bert() {
+std::shared_ptr<const Tokenizer> Bert() {
   return LoadTokenizer("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\n##x\n", "vocab.txt", 0);
 }
 
@@ -20,7 +20,7 @@ std::vector<int32_t> Ids(const EncodedPair& pair) {
 using Row = std::vector<int32_t>;
 
 TEST(PairEncodingTest, BertsFormHasSegmentsAndOffsetsIntoEachText) {
-  const std::unique_ptr<Tokenizer> bert = Bert();
+  const std::shared_ptr<const Tokenizer> bert = Bert();
   EXPECT_EQ(Ids(EncodePair(*bert, "a bx")), (Row{2, 5, 6, 9, 3}));
   EXPECT_EQ(Ids(EncodePair(*bert, "")), (Row{2, 3}));
   const EncodedPair pair = EncodePair(*bert, "a bx", " c");
@@ -35,7 +35,7 @@ TEST(PairEncodingTest, BertsFormHasSegmentsAndOffsetsIntoEachText) {
 }
 
 TEST(PairEncodingTest, WithoutBeginAndSeparatorEachTextEnds) {
-  const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(0);
+  const std::shared_ptr<const Tokenizer> bytes = MakeByteTokenizer(0);
   EXPECT_EQ(Ids(EncodePair(*bytes, "a")), (Row{100, 1}));
   const EncodedPair pair = EncodePair(*bytes, "a", "b");
   EXPECT_EQ(Ids(pair), (Row{100, 1, 101, 1}));
@@ -43,7 +43,7 @@ TEST(PairEncodingTest, WithoutBeginAndSeparatorEachTextEnds) {
 }
 
 TEST(PairEncodingTest, TruncationCutsWhatItIsToldTo) {
-  const std::unique_ptr<Tokenizer> bert = Bert();
+  const std::shared_ptr<const Tokenizer> bert = Bert();
   const auto ids = [&](const char* a, const char* b, int64_t most, Truncation truncation) {
     return Ids(EncodePair(*bert, a, b, {.max_length = most, .truncation = truncation}));
   };
@@ -66,7 +66,7 @@ TEST(PairEncodingTest, TruncationCutsWhatItIsToldTo) {
 }
 
 TEST(PairEncodingTest, APartOfATextsSpansIsAWindow) {
-  const std::unique_ptr<Tokenizer> bert = Bert();
+  const std::shared_ptr<const Tokenizer> bert = Bert();
   const std::vector<TokenSpan> question = bert->EncodeSpans("a"), text = bert->EncodeSpans("a b c d");
   const EncodedPair window = JoinPair(*bert, question, std::span(text).subspan(1, 2));
   EXPECT_EQ(Ids(window), (Row{2, 5, 3, 6, 7, 3}));
@@ -84,7 +84,7 @@ TEST(BlanksTest, ThreeUnderscoresOrMoreAreABlank) {
 }
 
 TEST(BlanksTest, SentinelsStandForBlanksAndTheRestKeepsItsTokens) {
-  const std::unique_ptr<Tokenizer> tokenizer = TrainTokenizer(*MakeSyntheticCorpus(1).training, {900, 200'000});
+  const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(*MakeSyntheticCorpus(1).training, {900, 200'000});
   const auto ids = tokenizer->Encode("The old miller found a coin in the garden.");
   const auto spans = tokenizer->EncodeSpans("The old miller found a coin in the garden.");
   // "found" and "garden" hidden with the spaces before them.
@@ -102,7 +102,7 @@ TEST(BlanksTest, SentinelsStandForBlanksAndTheRestKeepsItsTokens) {
 }
 
 TEST(BlanksTest, BlanksAtTheEndsAndSideBySideEachHaveTheirSentinel) {
-  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer(5);
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer(5);
   const auto s = [&](int k) { return tokenizer->Sentinel(k); };
   EXPECT_EQ(EncodeBlanks(SplitAtBlanks("___"), *tokenizer), (std::vector<int32_t>{s(0), 1}));
   EXPECT_EQ(EncodeBlanks(SplitAtBlanks("___a ___ ___"), *tokenizer),

@@ -68,7 +68,7 @@ std::string Changed(const std::string& text, std::vector<std::string> changes) {
 }
 
 void ExpectKept(const Tokenizer& tokenizer, const std::string& text) {
-  const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), tokenizer.FileName(), 55);
+  const std::shared_ptr<const Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), tokenizer.FileName(), 55);
   EXPECT_EQ(again->FileContents(), tokenizer.FileContents());
   EXPECT_EQ(again->vocab_size(), tokenizer.vocab_size());
   EXPECT_EQ(again->special_tokens(), tokenizer.special_tokens());
@@ -76,7 +76,7 @@ void ExpectKept(const Tokenizer& tokenizer, const std::string& text) {
 }
 
 TEST(PublishedTokenizerTest, WordPieceWithATokenAboveItsVocabulary) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(kBert, "x", 2);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(kBert, "x", 2);
   EXPECT_EQ(tokenizer->kind(), "wordpiece");
   EXPECT_EQ(tokenizer->vocab_size(), 8 + 1 + 2);
   EXPECT_EQ(tokenizer->Encode("Newer new  THING[PAD]n\u00e9w thingnew thing"), (Row{5, 6, 5, 7, 0, 8, 8}));
@@ -87,7 +87,7 @@ TEST(PublishedTokenizerTest, WordPieceWithATokenAboveItsVocabulary) {
 }
 
 TEST(PublishedTokenizerTest, UnigramWithRulesBeforeItsModel) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(kAlbert, "x", 0);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(kAlbert, "x", 0);
   EXPECT_EQ(tokenizer->kind(), "sentencepiece");
   EXPECT_EQ(tokenizer->vocab_size(), 12);
   const SpecialTokens expected = {
@@ -139,7 +139,7 @@ TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
 }
 
 // The tokenizer of the folder that its published files make.
-std::unique_ptr<Tokenizer> Republished(const Tokenizer& tokenizer) {
+std::shared_ptr<const Tokenizer> Republished(const Tokenizer& tokenizer) {
   const TempDir dir;
   for (const auto& [name, contents] : tokenizer.PublishedFiles()) WriteFileAtomically(dir / name, contents);
   return OpenTokenizer(dir.path(), tokenizer.num_sentinels());
@@ -154,7 +154,7 @@ std::string AlbertModel() {
 TEST(PublishedTokenizerTest, AModelOfAlbertsPreparesItsTextWhereItIsOpened) {
   const TempDir dir;
   WriteFileAtomically(dir / "spiece.model", AlbertModel());
-  const std::unique_ptr<Tokenizer> albert = OpenTokenizer(dir / "spiece.model", 0);
+  const std::shared_ptr<const Tokenizer> albert = OpenTokenizer(dir / "spiece.model", 0);
   EXPECT_EQ(albert->Encode("\u00c1 1,"), (Row{5, 6, 5, 7, 8}));
   EXPECT_EQ(albert->Encode("a [MASK]"), (Row{5, 6, 4}));
   EXPECT_EQ(albert->FileName(), "tokenizer.json");
@@ -167,7 +167,7 @@ TEST(PublishedTokenizerTest, AModelOfAlbertsPreparesItsTextWhereItIsOpened) {
   EXPECT_EQ(TokenizerDifference(*albert, *Republished(*albert)), "");
   // What lies beside it decides.
   WriteFileAtomically(dir / "tokenizer_config.json", "{\"do_lower_case\": false, \"keep_accents\": true, \"x\": 1}");
-  const std::unique_ptr<Tokenizer> cased = OpenTokenizer(dir.path(), 0);
+  const std::shared_ptr<const Tokenizer> cased = OpenTokenizer(dir.path(), 0);
   EXPECT_EQ(cased->Encode("\u00c1 a"), (Row{5, 1, 5, 6}));
   EXPECT_NE(TokenizerDifference(*albert, *cased), "");
   EXPECT_EQ(TokenizerDifference(*cased, *Republished(*cased)), "");
@@ -190,7 +190,7 @@ TEST(PublishedTokenizerTest, AVocabularyTakesItsRulesFromWhatLiesBesideIt) {
                                     {"{\"do_lower_case\": true, \"strip_accents\": false}", {5, 6, 1, 1}},
                                     {"{}", {1, 1, 1, 7}}}) {
     WriteFileAtomically(dir / "tokenizer_config.json", config);
-    const std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(dir.path(), 0);
+    const std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(dir.path(), 0);
     EXPECT_EQ(tokenizer->Encode(text), ids) << config;
     EXPECT_EQ(tokenizer->PublishedFiles()[0].name, "vocab.txt");
     EXPECT_EQ(Republished(*tokenizer)->FileContents(), tokenizer->FileContents()) << config;
@@ -252,8 +252,8 @@ TEST(PublishedTokenizerTest, EachRuleIsPublished) {
   };
   for (const auto& [file, changes] : variants) {
     SCOPED_TRACE(changes[0]);
-    const std::unique_ptr<Tokenizer> original = LoadTokenizer(file, "x", 0);
-    const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(Changed(file, changes), "x", 0);
+    const std::shared_ptr<const Tokenizer> original = LoadTokenizer(file, "x", 0);
+    const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(Changed(file, changes), "x", 0);
     EXPECT_NE(TokenizerDifference(*original, *tokenizer), "");
     EXPECT_NE(TokenizerDifference(*tokenizer, *original), "");
     EXPECT_EQ(TokenizerDifference(*tokenizer, *Republished(*tokenizer)), "");
@@ -263,7 +263,7 @@ TEST(PublishedTokenizerTest, EachRuleIsPublished) {
 TEST(PublishedTokenizerTest, ARuleThatCannotBePublishedIsRefused) {
   std::string kept = LoadTokenizer(kAlbert, "x", 0)->FileContents();
   kept = Changed(kept, "\"remove-marks\"", "\"remove-combining\"");
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(kept, "x", 0);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(kept, "x", 0);
   testing::ExpectError([&] { tokenizer->PublishedFiles(); }, ErrorKind::kUsage, {"the rule remove-combining"});
 }
 
@@ -273,7 +273,7 @@ TEST(PublishedTokenizerTest, WhatIsReadCanBeKept) {
     return Changed(kAlbert, "\"String\": \"``\"", "\"String\": \"" + std::string(characters, '`') + "\"");
   };
   for (const size_t characters : {1, 16, 17, 64}) {
-    const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(replacing(characters), "x", 0);
+    const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(replacing(characters), "x", 0);
     CheckKept(*tokenizer, 0);
     ExpectKept(*tokenizer, "cafe " + std::string(characters, '`') + "s");
   }
@@ -320,7 +320,7 @@ TEST(PublishedTokenizerTest, PublishedFilesGiveTheReferencesIds) {
   for (const char* folder : {"bert-base-uncased", "t5-small", "albert"}) {
     const std::string path = StrCat(data, "/fixtures/", folder);
     if (!std::filesystem::exists(path)) GTEST_SKIP() << "there is no " << path;
-    const std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(path);
+    const std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(path);
     for (const auto& [text, bert, t5, albert] : rows) {
       std::string ids;
       for (const int32_t id : tokenizer->Encode(text)) ids += StrCat(ids.empty() ? "" : " ", id);

@@ -21,7 +21,7 @@ const std::string& TrainedModel() {
 }
 
 TEST(SentencePieceTokenizerTest, TextIsSpelledInFewPiecesAndWhatWasNeverShownInBytes) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(TrainedModel(), "trained");
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(TrainedModel(), "trained");
   EXPECT_TRUE(tokenizer->vocab_size() > 400 && tokenizer->vocab_size() <= 800) << tokenizer->vocab_size();
   const std::string text = "Agnes was a baker from Ashford. She kept ten red boxes.";
   const std::vector<int32_t> ids = tokenizer->Encode(text);
@@ -59,7 +59,7 @@ TEST(SentencePieceTokenizerTest, PiecesBeginWordsAsInAlbert) {
 }
 
 TEST(SentencePieceTokenizerTest, SpansCoverTheText) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(TrainedModel(), "trained");
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(TrainedModel(), "trained");
   const std::string text = WriteStory(2, 5, 2000).text;
   const std::vector<TokenSpan> spans = tokenizer->EncodeSpans(text);
   const std::vector<int32_t> ids = tokenizer->Encode(text);
@@ -132,7 +132,7 @@ TEST(SentencePieceTokenizerTest, WhereTheSystemGivesNoThreadTrainingSaysSo) {
 // Loads and, if that goes well, uses it. The point is that the process survives.
 bool Survives(const std::string& model) {
   try {
-    const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, "crafted");
+    const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(model, "crafted");
     const std::string text = "The \xC3\xA9\xEF\xBC\xA1 old boats sing slowly at Fernhill, said Agnes.";
     tokenizer->Decode(tokenizer->Encode(text));
     tokenizer->EncodeSpans(text);
@@ -213,7 +213,7 @@ struct SpecialCase {
 void ExpectSpecialTokens(const std::string& model, SpecialCase expected) {
   constexpr int kSentinels = 10;
   SCOPED_TRACE(expected.name);
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, expected.name);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(model, expected.name);
   const SpecialTokens& special = tokenizer->special_tokens();
   expected.special.decoder_start = expected.special.pad;
   EXPECT_EQ(special, expected.special);
@@ -305,7 +305,7 @@ TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
   };
   const std::string model =
       TrainSentencePieceModel({.vocab_size = 380, .max_sample_bytes = 10'000, .line_ends = LineEnds::kKept}, lines);
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, "x", 0);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(model, "x", 0);
   EXPECT_EQ(tokenizer->num_sentinels(), 0);
   const std::string text = "The dog sat.\n\nThe cat ran\nto the end.";
   const std::vector<int32_t> ids = tokenizer->Encode(text);
@@ -329,7 +329,7 @@ TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
 
 // Passes the check, and then is used on a long run of the letter that it is about.
 void ExpectUsable(const std::string& model) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, "crafted.model");
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(model, "crafted.model");
   EXPECT_GT(tokenizer->Encode(std::string(500, 'a')).size(), 0u);
   EXPECT_GT(tokenizer->EncodeSpans(std::string(500, 'a') + " b").size(), 0u);
 }

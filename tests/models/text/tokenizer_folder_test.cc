@@ -203,7 +203,7 @@ TEST(TokenizerFolderTest, AFolderIsOneTokenizer) {
     const TempDir dir, again;
     Write(dir, files);
     std::vector<std::string> remarks;
-    const std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(dir.path(), 0, &remarks);
+    const std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(dir.path(), 0, &remarks);
     EXPECT_EQ(IdsOf(*tokenizer, text), ids);
     EXPECT_TRUE(remarks.empty()) << remarks[0];
     CheckKept(*tokenizer, 0);
@@ -216,7 +216,7 @@ TEST(TokenizerFolderTest, TheSentinelsAreNumberedWhereverTheyStand) {
   const TempDir dir;
   Write(dir, Json(T5Json(Token(8, "<extra_id_0>", "", true) + ", " + Token(9, "<new>") + ", " +
                          Token(10, "<extra_id_1>", "", true))));
-  const std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(dir.path());
+  const std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(dir.path());
   EXPECT_EQ(tokenizer->num_sentinels(), 2);
   EXPECT_EQ(tokenizer->Sentinel(1), 10);
   EXPECT_FALSE(tokenizer->IsSentinel(9));

@@ -8,7 +8,7 @@
 namespace crosstalk::tokenizer_test {
 
 TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
-  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer();
   EXPECT_EQ(tokenizer->vocab_size(), 359);
   EXPECT_EQ(tokenizer->special_tokens(), SpecialTokens{});
   EXPECT_EQ(tokenizer->Sentinel(0), 358);
@@ -23,7 +23,7 @@ TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
 }
 
 TEST(TokenizerTest, CharactersAreTokensInTheirOrder) {
-  const std::unique_ptr<Tokenizer> tokenizer = MakeCharacterTokenizer("\nae\u00e9\u4e2d", "x", 2);
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeCharacterTokenizer("\nae\u00e9\u4e2d", "x", 2);
   EXPECT_EQ(tokenizer->vocab_size(), 3 + 5 + 2);
   EXPECT_EQ(tokenizer->special_tokens(), SpecialTokens{});
   const std::string text = "a\u00e9\u4e2dz\n";
@@ -40,10 +40,10 @@ TEST(TokenizerTest, CharactersAreTokensInTheirOrder) {
 
 TEST(TokenizerTest, TheCharactersOfATextAreItsMostFrequent) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
-  const std::unique_ptr<Tokenizer> all = CollectCharacterTokenizer(*corpus.training, 1000, 0);
+  const std::shared_ptr<const Tokenizer> all = CollectCharacterTokenizer(*corpus.training, 1000, 0);
   const std::string text = corpus.training->ReadSegment(1, 5, 1000, 5000, TextSource::Order::kShuffled);
   EXPECT_EQ(all->Decode(all->Encode(text)), text);
-  const std::unique_ptr<Tokenizer> few = CollectCharacterTokenizer(*corpus.training, 3, 0);
+  const std::shared_ptr<const Tokenizer> few = CollectCharacterTokenizer(*corpus.training, 3, 0);
   EXPECT_EQ(few->vocab_size(), 6);
   EXPECT_EQ(few->Encode(" ae"), (std::vector<int32_t>{3, 4, 5}));
   EXPECT_EQ(few->Encode("Q"), (std::vector<int32_t>{2}));
@@ -51,9 +51,9 @@ TEST(TokenizerTest, TheCharactersOfATextAreItsMostFrequent) {
 
 TEST(TokenizerTest, AWordOfBytesOrCharactersBeginsWithItsWhiteSpace) {
   const std::string text = "no, \t\u00e9t\u00e9\n";
-  const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(3);
+  const std::shared_ptr<const Tokenizer> bytes = MakeByteTokenizer(3);
   // The second e is a character that the vocabulary lacks: a part of the word it stands in.
-  const std::unique_ptr<Tokenizer> characters = MakeCharacterTokenizer("\t\n no,t", "x", 3);
+  const std::shared_ptr<const Tokenizer> characters = MakeCharacterTokenizer("\t\n no,t", "x", 3);
   for (const Tokenizer* tokenizer : {bytes.get(), characters.get()}) {
     std::string marked;
     const std::vector<bool> starts = tokenizer->WordStarts(tokenizer->Encode(text));
@@ -72,7 +72,7 @@ TEST(TokenizerTest, MaskTokensStandBetweenTextAndSentinels) {
   const auto tokens_of = [](const Tokenizer& tokenizer) {
     const SpecialTokens& tokens = tokenizer.special_tokens();
     EXPECT_EQ((std::vector<int32_t>{tokens.pad, tokens.end, tokens.unknown}), (std::vector<int32_t>{0, 1, 2}));
-    const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), "x", tokenizer.num_sentinels());
+    const std::shared_ptr<const Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), "x", tokenizer.num_sentinels());
     EXPECT_EQ(again->special_tokens(), tokens);
     EXPECT_EQ(again->vocab_size(), tokenizer.vocab_size());
     EXPECT_EQ(again->FileContents(), tokenizer.FileContents());
@@ -88,11 +88,11 @@ TEST(TokenizerTest, MaskTokensStandBetweenTextAndSentinels) {
     return std::vector<int32_t>{tokens.begin, tokens.separator, tokens.mask};
   };
   using Ids = std::vector<int32_t>;
-  const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(7, MaskTokens::kYes);
+  const std::shared_ptr<const Tokenizer> bytes = MakeByteTokenizer(7, MaskTokens::kYes);
   EXPECT_EQ(tokens_of(*bytes), (Ids{259, 260, 261}));
   EXPECT_EQ(bytes->vocab_size(), 269);
   EXPECT_EQ(bytes->Sentinel(6), 262);
-  const std::unique_ptr<Tokenizer> characters = MakeCharacterTokenizer(
+  const std::shared_ptr<const Tokenizer> characters = MakeCharacterTokenizer(
       "abc [CLSEPMK]"
       "\u00e9",
       "x", 2, MaskTokens::kYes);
@@ -101,11 +101,11 @@ TEST(TokenizerTest, MaskTokensStandBetweenTextAndSentinels) {
   EXPECT_EQ(characters->Encode("a\u00e9"), (Ids{3, 16}));
   SentencePieceTraining training = {400, 50'000};
   training.mask_tokens = MaskTokens::kYes;
-  const std::unique_ptr<Tokenizer> pieces = TrainTokenizer(*MakeSyntheticCorpus(1).training, training, 0);
+  const std::shared_ptr<const Tokenizer> pieces = TrainTokenizer(*MakeSyntheticCorpus(1).training, training, 0);
   EXPECT_EQ(tokens_of(*pieces), (Ids{3, 4, 5}));
   EXPECT_EQ(pieces->vocab_size(), 400);
   training.line_ends = LineEnds::kKept;
-  const std::unique_ptr<Tokenizer> lines = TrainTokenizer(*MakeSyntheticCorpus(1).training, training, 0);
+  const std::shared_ptr<const Tokenizer> lines = TrainTokenizer(*MakeSyntheticCorpus(1).training, training, 0);
   EXPECT_NE(lines->special_tokens().mask, kNoToken);
   EXPECT_EQ(lines->Decode(lines->Encode("one\ntwo")), "one\ntwo");
 }
@@ -113,7 +113,7 @@ TEST(TokenizerTest, MaskTokensStandBetweenTextAndSentinels) {
 TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
   const std::string model = TrainTokenizer(*MakeSyntheticCorpus(1).training, {700, 100'000})->FileContents();
   const struct {
-    std::unique_ptr<Tokenizer> tokenizer;
+    std::shared_ptr<const Tokenizer> tokenizer;
     const char *kind, *file;
     int size;
   } kCases[] = {{MakeByteTokenizer(7), "bytes", "tokenizer.json", 266},
@@ -122,7 +122,7 @@ TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
                 {LoadTokenizer(model, "x", 5), "sentencepiece", "tokenizer.model", 0}};
   for (const auto& [tokenizer, kind, file, size] : kCases) {
     EXPECT_EQ(tokenizer->FileName(), file);
-    const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer->FileContents(), "x", 5);
+    const std::shared_ptr<const Tokenizer> again = LoadTokenizer(tokenizer->FileContents(), "x", 5);
     EXPECT_EQ(again->kind(), kind);
     EXPECT_EQ(again->vocab_size(), size == 0 ? tokenizer->vocab_size() : size);
     EXPECT_EQ(again->FileContents(), size == 0 ? model : tokenizer->FileContents());

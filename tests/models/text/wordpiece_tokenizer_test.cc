@@ -18,7 +18,7 @@ const std::vector<std::string>& Pieces() {
 
 std::string Lines(const std::vector<std::string>& pieces) { return Join(pieces, "\n") + "\n"; }
 
-std::unique_ptr<Tokenizer> Make(const BertRules& rules) {
+std::shared_ptr<const Tokenizer> Make(const BertRules& rules) {
   WordPieceModel model;
   model.pieces = Pieces();
   model.rules = {RewritesOf(rules), BertLiteralTokens(model)};
@@ -85,7 +85,7 @@ std::string Tokens(const Tokenizer& tokenizer, const std::string& text) {
 }
 
 TEST(WordPieceTokenizerTest, IdsAndOffsetsAreTheReferences) {
-  const std::unique_ptr<Tokenizer> uncased = Make({}), cased = Make({.strip_accents = false, .lower_case = false});
+  const std::shared_ptr<const Tokenizer> uncased = Make({}), cased = Make({.strip_accents = false, .lower_case = false});
   for (const Expected& row : Reference()) {
     EXPECT_EQ(Tokens(*uncased, row.text), row.uncased) << row.text;
     EXPECT_EQ(Tokens(*cased, row.text), row.cased == "=" ? row.uncased : row.cased) << row.text;
@@ -99,7 +99,7 @@ TEST(WordPieceTokenizerTest, IdsAndOffsetsAreTheReferences) {
 }
 
 TEST(WordPieceTokenizerTest, SpecialTokensAreThoseOfTheVocabulary) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(Lines(Pieces()), "vocab.txt", 3);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(Lines(Pieces()), "vocab.txt", 3);
   const SpecialTokens expected = {
       .pad = 0, .end = 3, .unknown = 1, .decoder_start = 0, .begin = 2, .separator = 3, .mask = 4};
   EXPECT_EQ(tokenizer->special_tokens(), expected);
@@ -112,13 +112,13 @@ TEST(WordPieceTokenizerTest, SpecialTokensAreThoseOfTheVocabulary) {
 }
 
 TEST(WordPieceTokenizerTest, PiecesThatDoNotBeginWithThePrefixBeginWords) {
-  const std::unique_ptr<Tokenizer> tokenizer = Make({});
+  const std::shared_ptr<const Tokenizer> tokenizer = Make({});
   EXPECT_EQ(tokenizer->WordStarts(std::vector<int32_t>{2, 5, 6, 7, 8, 15, 3, 7, 8}),
             (std::vector<bool>{true, true, true, false, false, true, true, true, false}));
 }
 
 TEST(WordPieceTokenizerTest, DecodingJoinsPiecesAndCleansUp) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(Lines(Pieces()), "vocab.txt", 1);
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(Lines(Pieces()), "vocab.txt", 1);
   const auto decoded = [&](const std::string& text) { return tokenizer->Decode(tokenizer->Encode(text)); };
   EXPECT_EQ(decoded("The Unaffable, World!"), "the unaffable, world!");
   EXPECT_EQ(decoded("hello.world?"), "hello. world?");

@@ -71,7 +71,7 @@ TEST(SyntheticCorpusTest, TablesHaveDistinctRowsOfTheSameForms) {
 
 TEST(SyntheticCorpusTest, EntropyBoundCountsAWordHiddenEverywhereAndNothingElse) {
   // Stories with byte tokens: every token is visible but those of one choice's mentions.
-  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer();
   const Story story = WriteStory(9, 0, 3000);
   const std::vector<TokenSpan> tokens = tokenizer->EncodeSpans(story.text);
   const std::vector<bool> nothing(tokens.size(), false);

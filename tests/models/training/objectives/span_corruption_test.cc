@@ -122,7 +122,7 @@ std::vector<int32_t> Reassemble(const CorruptedExample& example, const Tokenizer
 }
 
 TEST(SpanCorruptionTest, InputsAndTargetsGiveTheTokensAgain) {
-  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer(200);
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer(200);
   for (int64_t length : {2, 3, 9, 14, 70, 141, 568}) {
     std::vector<int32_t> tokens(length);
     for (int64_t i = 0; i < length; ++i) tokens[i] = static_cast<int32_t>(3 + (i * 37) % 256);
