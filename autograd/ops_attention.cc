@@ -106,9 +106,10 @@ int64_t EquationMultiplications(const AttentionShape& s) {
   return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
 }
 
-// What the forward pass takes on one thread at the rate of small heads, for LoopWork; the backward pass takes twice
-// that.
-double NanosecondsOf(const AttentionShape& s) { return static_cast<double>(EquationMultiplications(s)) / 16; }
+// Of the forward pass; the backward pass has twice as many.
+LoopWork WorkOf(const AttentionShape& s, double passes) {
+  return LoopWork::OfSmallProducts(passes * static_cast<double>(EquationMultiplications(s)));
+}
 
 // Whether products of the rounded x · scale are those of x · scale: rounding commutes with powers of two alone.
 bool RoundsAlike(double scale) {
@@ -148,7 +149,7 @@ void Backpropagate(const TensorCall& call, const Results& results, const std::ve
     d[i] = Tensor::Empty(call[operands[i]].shape(), DType::kFloat32);
     out[operands[i]] = WritableRowsOf(d[i]);
   }
-  const LoopWork work(2 * NanosecondsOf(call.shape));
+  const LoopWork work = WorkOf(call.shape, 2);
   const int threads = ThreadsOfLoop();
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
@@ -260,7 +261,7 @@ Variable FusedAttention(const AttentionCall& given) {
   const int64_t kept_logits = IsRecorded(inputs) ? kernels::KeptLogits(s) : 0;
   if (kept_logits > 0) results.L = Tensor::Empty({kept_logits}, DType::kFloat32);
   {
-    const LoopWork work(NanosecondsOf(s));
+    const LoopWork work = WorkOf(s, 1);
     const int threads = ThreadsOfLoop();
     const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
     Launch([&] {

@@ -192,7 +192,7 @@ Variable Gather(const Variable& x, int dim, const Tensor& index) {
     const T* const in = values.data<T>();
     const int32_t* const ids = checked.data<int32_t>();
     T* const out = y.data<T>();
-    const LoopWork work(2.0 * static_cast<double>(y.num_elements()));
+    const LoopWork work = LoopWork::OfElements(2.0 * static_cast<double>(y.num_elements()));
     ParallelFor(from.outer, [&](int64_t o) {
       for (int64_t j = 0; j < count; ++j) {
         for (int64_t i = 0; i < from.inner; ++i) {
@@ -211,7 +211,7 @@ Variable Gather(const Variable& x, int dim, const Tensor& index) {
                     const T* const in = dy.data<T>();
                     const int32_t* const ids = checked.data<int32_t>();
                     T* const out = dx.data<T>();
-                    const LoopWork work(2.0 * static_cast<double>(dy.num_elements()));
+                    const LoopWork work = LoopWork::OfElements(2.0 * static_cast<double>(dy.num_elements()));
                     ParallelFor(from.outer, [&](int64_t o) {
                       for (int64_t j = 0; j < count; ++j) {
                         for (int64_t i = 0; i < from.inner; ++i) {

@@ -157,8 +157,7 @@ void ScatterAddRows(int64_t count, int64_t vocabulary, int64_t cols, const int32
   const auto add = AddRowOnTarget<T>();
   const int64_t column_tiles = CeilDivide(cols, kColumns);
   const int64_t range = CeilDivide(vocabulary, kRanges);
-  const LoopWork work(static_cast<double>(count) *
-                      static_cast<double>(kRanges + cols));  // a nanosecond an id or element
+  const LoopWork work = LoopWork::OfElements(static_cast<double>(count) * static_cast<double>(kRanges + cols));
   ParallelFor(column_tiles * kRanges, [&](int64_t tile) {
     const int64_t first = tile / kRanges * kColumns;
     const int64_t n = std::min(kColumns, cols - first);

@@ -302,6 +302,10 @@ constexpr double kLeastNanoseconds = 4'000;
 // The least work for which a thread that sleeps is woken: it takes some 50 µs to come.
 constexpr double kWorthWaking = 100'000;
 constexpr double kNanosecondsOfRange = 2'000;
+// What a thread does in a nanosecond: of a core that makes some 16 to 100 multiply-adds. An estimate that is off by a
+// factor of two costs no more than a hand-over.
+constexpr double kMultiplications = 32, kMultiplicationsOfSmallProducts = 16;
+constexpr double kElements = 1;
 
 }  // namespace
 
@@ -310,6 +314,11 @@ int ThreadsOfLoop() {
   return static_cast<int>(std::clamp(t_work / kLeastNanoseconds, 1.0, static_cast<double>(NumThreads())));
 }
 
+LoopWork LoopWork::OfProducts(double multiplications) { return LoopWork(multiplications / kMultiplications); }
+LoopWork LoopWork::OfSmallProducts(double multiplications) {
+  return LoopWork(multiplications / kMultiplicationsOfSmallProducts);
+}
+LoopWork LoopWork::OfElements(double elements) { return LoopWork(elements / kElements); }
 LoopWork::LoopWork(double nanoseconds) : before_(t_work) { t_work = std::min(before_, nanoseconds); }
 LoopWork::~LoopWork() { t_work = before_; }
 

@@ -38,8 +38,8 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, T
                  int most_threads = std::numeric_limits<int>::max());
 
 // The same over [0, count) in ranges of `grain` (the last one shorter), in local order: body(begin, end). `grain` must
-// not depend on the number of threads where the bits of the result could. A range should take some microseconds: it
-// counts as 2 of LoopWork.
+// not depend on the number of threads where the bits of the result could. A range should take some microseconds: for
+// LoopWork it counts as 2.
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 // The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1 on at most `slots` threads; of
@@ -65,12 +65,15 @@ class ThreadsScope {
   int before_;
 };
 
-// While one lives, loops that this thread begins take no more threads than their work pays for.
+// While one lives, loops that this thread begins take no more threads than their work pays for. Each thread that takes
+// part has 4 microseconds to work; one that sleeps is woken for 100.
 class LoopWork {
  public:
-  // What a loop takes on one thread. Each thread that takes part has 4 microseconds to work; one that sleeps is woken
-  // for 100.
+  // What a loop takes on one thread: so long, or at the rates of parallel.cc.
   explicit LoopWork(double nanoseconds);
+  static LoopWork OfProducts(double multiplications);       // whose operands are packed, or lie well
+  static LoopWork OfSmallProducts(double multiplications);  // in batches, of a few rows or heads each
+  static LoopWork OfElements(double elements);              // that are read and written one by one
   ~LoopWork();
   LoopWork(const LoopWork&) = delete;
   LoopWork& operator=(const LoopWork&) = delete;

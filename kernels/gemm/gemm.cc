@@ -73,9 +73,6 @@ constexpr int64_t kMostSlices = 16;
 constexpr int64_t kSlicedSize = 64;     // C's sides at most
 constexpr int64_t kSliceLength = 4096;  // at least
 
-// Multiplications that a thread makes in a nanosecond, in a product of few: what LoopWork is told.
-constexpr double kMultiplicationsPerNanosecond = 32;
-
 // Multiplications of one product of a batch.
 constexpr double kLargeProduct = 1 << 28;
 constexpr double kSmallProduct = 1 << 19;
@@ -154,8 +151,8 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
-  const LoopWork work(static_cast<double>(arguments.m) * static_cast<double>(arguments.n) *
-                      static_cast<double>(arguments.k) / kMultiplicationsPerNanosecond);
+  const LoopWork work = LoopWork::OfProducts(static_cast<double>(arguments.m) * static_cast<double>(arguments.n) *
+                                             static_cast<double>(arguments.k));
   if (CurrentContext().shapes_only) return Allocate(arguments, ThreadsOfLoop(), 1);
   const TraceScope traced({.kind = TraceEvent::Kind::kProduct,
                            .name = "product",
@@ -183,7 +180,7 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   // no difference to the bits.
   const int64_t count = static_cast<int64_t>(offsets_c.size());
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k + 1);
-  const LoopWork all_work(static_cast<double>(count) * work / kMultiplicationsPerNanosecond);
+  const LoopWork all_work = LoopWork::OfProducts(static_cast<double>(count) * work);
   const bool one_by_one = work > kLargeProduct || (count < ThreadsOfLoop() && work > kSmallProduct);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kSmallProduct / work));
   if (CurrentContext().shapes_only) {

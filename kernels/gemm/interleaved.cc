@@ -178,9 +178,9 @@ void InterleavedGemmBatched(const InterleavedGemmArguments<T>& arguments, std::s
   const int64_t lane_blocks = CeilDivide(arguments.lanes, kLaneBlock);
   const int64_t row_blocks = CeilDivide(arguments.rows, kRowBlock);
   const int64_t tiles = static_cast<int64_t>(offsets_c.size()) * lane_blocks * row_blocks;
-  constexpr double kMultiplicationsPerNanosecond = 16;
-  const LoopWork work(static_cast<double>(offsets_c.size()) * static_cast<double>(arguments.lanes * arguments.rows) *
-                      static_cast<double>(arguments.columns * arguments.inner) / kMultiplicationsPerNanosecond);
+  const LoopWork work = LoopWork::OfSmallProducts(static_cast<double>(offsets_c.size()) *
+                                                  static_cast<double>(arguments.lanes * arguments.rows) *
+                                                  static_cast<double>(arguments.columns * arguments.inner));
   ParallelFor(tiles, [&](int64_t tile) {
     const size_t i = static_cast<size_t>(tile / (lane_blocks * row_blocks));
     const int64_t lane = tile / row_blocks % lane_blocks * kLaneBlock;

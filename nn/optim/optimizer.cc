@@ -253,7 +253,7 @@ void ForEachParameter(const std::vector<int64_t>& elements, const std::function<
     }
   }
   std::stable_sort(small.begin(), small.end(), [&](size_t a, size_t b) { return elements[a] > elements[b]; });
-  const LoopWork work(static_cast<double>(all));  // a nanosecond an element
+  const LoopWork work = LoopWork::OfElements(static_cast<double>(all));
   ParallelFor(static_cast<int64_t>(small.size()), [&](int64_t i) { f(small[static_cast<size_t>(i)]); });
 }
 
