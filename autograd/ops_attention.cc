@@ -106,7 +106,7 @@ int64_t EquationMultiplications(const AttentionShape& s) {
   return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
 }
 
-// Of the forward pass; the backward pass has twice as many.
+// The forward pass is one of `passes`; the backward pass counts as two.
 LoopWork WorkOf(const AttentionShape& s, double passes) {
   return LoopWork::OfSmallProducts(passes * static_cast<double>(EquationMultiplications(s)));
 }

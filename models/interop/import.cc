@@ -102,7 +102,7 @@ int SentinelsOf(const PublishedFolder& folder, const ModelConfig& model) {
 }
 
 std::shared_ptr<const Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
-                                        std::vector<std::string>* remarks) {
+                                              std::vector<std::string>* remarks) {
   try {
     return PublishedTokenizer(folder, *published.model, remarks);
   } catch (const Error& error) {
@@ -195,13 +195,14 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 }
 
 std::shared_ptr<const Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
-                                              std::vector<std::string>* remarks) {
+                                                    std::vector<std::string>* remarks) {
   if (!HoldsTokenizer(folder.path())) {
     remarks->push_back(
         StrCat(folder.path(), ": has no tokenizer; the model computes on ids, but reads and writes no text"));
     return nullptr;
   }
-  std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(folder.path(), SentinelsOf(folder, model.config()), remarks);
+  std::shared_ptr<const Tokenizer> tokenizer =
+      OpenTokenizer(folder.path(), SentinelsOf(folder, model.config()), remarks);
   CheckTokenizer(*tokenizer, model.config(), folder);
   return tokenizer;
 }

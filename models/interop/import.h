@@ -42,7 +42,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 // The tokenizer of a published model's folder; null, with a remark, if it has none. Error(kData) where it cannot be
 // read, or its ids are not the model's.
 std::shared_ptr<const Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
-                                              std::vector<std::string>* remarks);
+                                                    std::vector<std::string>* remarks);
 
 // The published files as an imported checkpoint keeps a copy of them.
 struct KeptFile {

@@ -84,7 +84,7 @@ class CharacterTokenizer : public Tokenizer {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> MakeCharacterTokenizer(std::string_view characters, const std::string& name,
-                                                  int num_sentinels, MaskTokens mask_tokens) {
+                                                        int num_sentinels, MaskTokens mask_tokens) {
   if (FindInvalidUtf8(characters) != std::string_view::npos) Fail(ErrorKind::kData, name, ": characters: not UTF-8");
   std::vector<std::string> list;
   ForEachCharacter(characters, [&](std::string_view character) { list.emplace_back(character); });
@@ -97,7 +97,7 @@ std::shared_ptr<const Tokenizer> MakeCharacterTokenizer(std::string_view charact
 }
 
 std::shared_ptr<const Tokenizer> CollectCharacterTokenizer(const TextSource& source, int64_t most, int num_sentinels,
-                                                     const StopRequest& stop, MaskTokens mask_tokens) {
+                                                           const StopRequest& stop, MaskTokens mask_tokens) {
   CROSSTALK_CHECK(most >= 1, "character tokenizer: at most ", most, " characters; must be at least 1");
   std::unordered_map<std::string, int64_t> counts;
   SegmentSampler segments = SegmentSampler::Covering(source, kSegmentBytes);

@@ -118,8 +118,8 @@ void NameRoles(const TokenizerSettings& settings, WordPieceModel* model) {
 }
 
 std::shared_ptr<const Tokenizer> WithTokens(WordPieceModel model, std::vector<LiteralToken> base,
-                                      const std::vector<AddedToken>& tokens, const TokenizerSettings& settings,
-                                      const std::string& name, int num_sentinels) {
+                                            const std::vector<AddedToken>& tokens, const TokenizerSettings& settings,
+                                            const std::string& name, int num_sentinels) {
   LiteralsAndMore resolved = ResolveTokens(std::move(base), tokens, model.pieces, settings);
   model.rules.literal = std::move(resolved.literal);
   for (const AddedToken& token : resolved.more) model.more.push_back(token.literal.text);
@@ -194,8 +194,8 @@ std::vector<Rewrite> WordPieceRewrites(const JsonReader& file, const std::string
 }
 
 std::shared_ptr<const Tokenizer> ReadWordPiece(const JsonReader& file, const JsonReader& model, const std::string& name,
-                                         const std::vector<AddedToken>& tokens, int num_sentinels,
-                                         const TokenizerSettings& settings, Precedence precedence) {
+                                               const std::vector<AddedToken>& tokens, int num_sentinels,
+                                               const TokenizerSettings& settings, Precedence precedence) {
   WordPieceModel wordpiece;
   wordpiece.pieces = ReadPieceMap(model);
   NameRoles(settings, &wordpiece);
@@ -294,8 +294,9 @@ std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string
   return tokens;
 }
 
-std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels,
-                                                      const TokenizerSettings& settings, Precedence precedence) {
+std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name,
+                                                            int num_sentinels, const TokenizerSettings& settings,
+                                                            Precedence precedence) {
   const JsonReader file(json, name);
   if (file.Has("version") && file.String("version") != "1.0") file.FailAt("version", "is not \"1.0\"");
   for (const char* key : {"truncation", "padding"}) {
@@ -320,8 +321,8 @@ std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, co
 }
 
 std::shared_ptr<const Tokenizer> TokenizerFromVocabulary(std::string_view contents, const std::string& name,
-                                                   int num_sentinels, const TokenizerSettings& settings,
-                                                   const Json* json) {
+                                                         int num_sentinels, const TokenizerSettings& settings,
+                                                         const Json* json) {
   WordPieceModel model;
   model.pieces = ReadVocabularyLines(contents, name);
   NameRoles(settings, &model);

@@ -37,20 +37,20 @@ enum class Precedence { kFile, kSettings };
 //
 // Error(kData) with `name` and the key's path for every key and value that is not understood. Without sentinels of its
 // own it gets `num_sentinels` above its ids.
-std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels,
-                                                      const TokenizerSettings& settings = {},
-                                                      Precedence precedence = Precedence::kFile);
+std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name,
+                                                            int num_sentinels, const TokenizerSettings& settings = {},
+                                                            Precedence precedence = Precedence::kFile);
 
 // The lines of a `vocab.txt`. What the settings leave open of case and accents, `json`, a tokenizer.json beside it,
 // says if it is not null; else a vocabulary is cased if one of its pieces has an upper-case letter.
 std::shared_ptr<const Tokenizer> TokenizerFromVocabulary(std::string_view contents, const std::string& name,
-                                                   int num_sentinels, const TokenizerSettings& settings = {},
-                                                   const Json* json = nullptr);
+                                                         int num_sentinels, const TokenizerSettings& settings = {},
+                                                         const Json* json = nullptr);
 
 // A `.model`, of T5, ALBERT or neither, as the settings say; where they do not, the model's own pieces do
 // (LooksLikeAlbert). T5's has 100 sentinels unless the settings say otherwise.
-std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name, int num_sentinels,
-                                              const TokenizerSettings& settings);
+std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name,
+                                                    int num_sentinels, const TokenizerSettings& settings);
 
 // The added tokens of a tokenizer.json.
 std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name);
@@ -69,8 +69,8 @@ LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<
 // What the readers of published tokenizers share, and the Unigram models of a `tokenizer.json`: published_tokenizer.h.
 
 std::shared_ptr<const Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
-                                       const std::vector<AddedToken>& tokens, int num_sentinels,
-                                       const TokenizerSettings& settings);
+                                             const std::vector<AddedToken>& tokens, int num_sentinels,
+                                             const TokenizerSettings& settings);
 
 // A value that must be of one of the kinds that are understood.
 [[noreturn]] void RefuseType(const JsonReader& reader, std::string_view understood);

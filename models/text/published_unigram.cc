@@ -285,7 +285,8 @@ int SetSentinels(const LiteralsAndMore& resolved, size_t pieces, size_t removabl
 }
 
 std::shared_ptr<const Tokenizer> Finished(SentencePieceModel model, size_t ids, const LiteralsAndMore& resolved,
-                                    const TokenizerSettings& settings, const std::string& name, int num_sentinels) {
+                                          const TokenizerSettings& settings, const std::string& name,
+                                          int num_sentinels) {
   const bool has_sentinels = !model.sentinels.empty() || model.sentinels_above.value_or(0) > 0;
   std::shared_ptr<const Tokenizer> tokenizer = MakeSentencePieceTokenizer(std::move(model), name, num_sentinels);
   if (has_sentinels && static_cast<size_t>(tokenizer->vocab_size()) != ids) {
@@ -336,8 +337,8 @@ void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites) {
 }
 
 std::shared_ptr<const Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
-                                       const std::vector<AddedToken>& tokens, int num_sentinels,
-                                       const TokenizerSettings& settings) {
+                                             const std::vector<AddedToken>& tokens, int num_sentinels,
+                                             const TokenizerSettings& settings) {
   UnigramModel unigram;
   unigram.pieces = ReadScoredPieces(model);
   const int64_t unknown = model.Int("unk_id", 0, static_cast<int64_t>(unigram.pieces.size()) - 1);
@@ -386,8 +387,8 @@ std::shared_ptr<const Tokenizer> ReadUnigram(const JsonReader& file, const JsonR
   return Finished(std::move(made), ids, resolved, settings, name, num_sentinels);
 }
 
-std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name, int num_sentinels,
-                                              const TokenizerSettings& settings) {
+std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name,
+                                                    int num_sentinels, const TokenizerSettings& settings) {
   CheckSentencePieceModel(contents, name);
   const std::vector<VocabularyPiece> pieces = ReadPieces(contents);
   const bool said = settings.family != TokenizerFamily::kUnsaid && settings.family != TokenizerFamily::kGeneral;

@@ -341,7 +341,7 @@ class SentencePieceTokenizer : public Tokenizer {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
-                                                      int num_sentinels) {
+                                                            int num_sentinels) {
   const std::string whole = WithPieces(model.bytes, model.more);
   CheckSentencePieceModel(whole, name);
   SilenceSentencePiece();

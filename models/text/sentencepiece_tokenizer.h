@@ -46,7 +46,7 @@ struct SentencePieceModel {
 // none. Literal tokens' ids may be sentinels. Such a tokenizer, and one whose sentinels are said, is kept as a
 // descriptor, {"kind": "sentencepiece", …}, that holds the model.
 std::shared_ptr<const Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
-                                                      int num_sentinels = kDefaultSentinels);
+                                                            int num_sentinels = kDefaultSentinels);
 
 // From that descriptor.
 std::shared_ptr<const Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name);

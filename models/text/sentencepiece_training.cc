@@ -166,7 +166,7 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
 }
 
 std::shared_ptr<const Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
-                                          int num_sentinels, const StopRequest& stop) {
+                                                int num_sentinels, const StopRequest& stop) {
   CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
                   " bytes to train on; must be at least 1");
   SegmentSampler samples = SegmentSampler::Covering(source, kTrainingSegmentBytes, options.max_sample_bytes);

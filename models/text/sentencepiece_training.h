@@ -34,6 +34,6 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
 // seen): on all of it, or evenly spread segments if it is longer than options.max_sample_bytes; of a source without
 // an end, on at most the first 1,000,000 bytes' worth.
 std::shared_ptr<const Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
-                                          int num_sentinels = kDefaultSentinels, const StopRequest& stop = {});
+                                                int num_sentinels = kDefaultSentinels, const StopRequest& stop = {});
 
 }  // namespace crosstalk

@@ -167,7 +167,7 @@ class Tokenizer {
 // As in ByT5: pad 0, end 1, unknown 2, byte b is b + 3; then, where asked for, [CLS] 259, [SEP] 260, [MASK] 261; then
 // the sentinels (vocabulary 259 or 262, and sentinels).
 std::shared_ptr<const Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels,
-                                             MaskTokens mask_tokens = MaskTokens::kNo);
+                                                   MaskTokens mask_tokens = MaskTokens::kNo);
 
 // The most that is read: of the largest model, the descriptor that keeps it, which is 4/3 as large.
 inline constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{96} << 20;
@@ -177,7 +177,7 @@ inline constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{96} << 20;
 // unless one of its pieces has an upper-case letter. One that does not say its number of sentinels gets
 // `num_sentinels`. Throws Error(kData) with `name`.
 std::shared_ptr<const Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name,
-                                         int num_sentinels = kDefaultSentinels);
+                                               int num_sentinels = kDefaultSentinels);
 std::shared_ptr<const Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels = kDefaultSentinels);
 
 // A path from the user: such a file, or a folder, a published model's, a run's or a checkpoint's, that holds one or
@@ -189,7 +189,7 @@ std::shared_ptr<const Tokenizer> LoadTokenizerFile(const std::string& path, int 
 // each. Error(kData) names the files and an example where two differ, and a file that cannot be read beside others; a
 // path to one of them chooses it. What came of it all is in the descriptor that a run keeps.
 std::shared_ptr<const Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels,
-                                         std::vector<std::string>* remarks = nullptr);
+                                               std::vector<std::string>* remarks = nullptr);
 // Whether a folder has a file that OpenTokenizer reads.
 CROSSTALK_LOCAL bool HoldsTokenizer(const std::string& folder);
 

@@ -44,7 +44,7 @@ bool IsPublishedJson(const Json& json) {
 }
 
 std::shared_ptr<const Tokenizer> FromJson(const Json& json, const std::string& name, int num_sentinels,
-                                    const TokenizerSettings& settings = {}) {
+                                          const TokenizerSettings& settings = {}) {
   if (IsPublishedJson(json)) return PublishedTokenizerFromJson(json, name, num_sentinels, settings);
   const JsonReader reader(json, name);
   const std::string& kind = reader.String("kind");
@@ -117,7 +117,8 @@ class TokenizerFolder {
 
   // By all of its files that make a tokenizer. Where that is tokenizer.json alone, the files beside it must say no more
   // and nothing else than it does.
-  std::shared_ptr<const Tokenizer> FromFiles(const std::vector<std::string>& names, std::vector<std::string>* remarks) const {
+  std::shared_ptr<const Tokenizer> FromFiles(const std::vector<std::string>& names,
+                                             std::vector<std::string>* remarks) const {
     std::shared_ptr<const Tokenizer> first;
     for (const std::string& name : names) {
       std::shared_ptr<const Tokenizer> tokenizer;
@@ -189,7 +190,7 @@ std::shared_ptr<const Tokenizer> LoadTokenizerFile(const std::string& path, int 
 bool HoldsTokenizer(const std::string& folder) { return !TokenizerFilesIn(folder).empty(); }
 
 std::shared_ptr<const Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels,
-                                         std::vector<std::string>* remarks) {
+                                               std::vector<std::string>* remarks) {
   const bool is_folder = KindOf(path) == PathKind::kDirectory;
   TokenizerFolder folder(is_folder ? std::filesystem::path(path) : std::filesystem::path(path).parent_path(),
                          num_sentinels);

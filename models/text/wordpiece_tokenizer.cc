@@ -337,7 +337,8 @@ std::vector<LiteralToken> BertLiteralTokens(const WordPieceModel& model) {
   return tokens;
 }
 
-std::shared_ptr<const Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, const std::string& name, int num_sentinels) {
+std::shared_ptr<const Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, const std::string& name,
+                                                        int num_sentinels) {
   CheckPieces(model, name);
   SpecialTokens ids;
   const auto find = [&](std::string_view text) {
@@ -360,7 +361,8 @@ std::shared_ptr<const Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, co
   return std::make_unique<WordPieceTokenizer>(std::move(model), ids, num_sentinels);
 }
 
-std::shared_ptr<const Tokenizer> WordPieceFromJson(const JsonReader& reader, const std::string& name, int num_sentinels) {
+std::shared_ptr<const Tokenizer> WordPieceFromJson(const JsonReader& reader, const std::string& name,
+                                                   int num_sentinels) {
   WordPieceModel model;
   model.pieces = Strings(reader, "pieces");
   model.more = Strings(reader, "more");

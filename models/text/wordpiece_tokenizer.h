@@ -78,9 +78,11 @@ std::vector<LiteralToken> BertLiteralTokens(const WordPieceModel& model);
 // decoder_start is pad, and end the separator. The sentinels follow all else. Error(kData) with `name` for a special
 // token that is missing (it is named), a piece that is there twice, empty, not UTF-8 or longer than kMaxPieceBytes, and
 // for more than kMaxVocabulary pieces.
-std::shared_ptr<const Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, const std::string& name, int num_sentinels);
+std::shared_ptr<const Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, const std::string& name,
+                                                        int num_sentinels);
 
 // From a kept descriptor, {"kind": "wordpiece", …}.
-std::shared_ptr<const Tokenizer> WordPieceFromJson(const JsonReader& reader, const std::string& name, int num_sentinels);
+std::shared_ptr<const Tokenizer> WordPieceFromJson(const JsonReader& reader, const std::string& name,
+                                                   int num_sentinels);
 
 }  // namespace crosstalk

@@ -41,7 +41,7 @@ TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<con
 const std::vector<std::string>& NamedTokenizers();
 // One that needs no text: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
 std::shared_ptr<const Tokenizer> LoadNamedTokenizer(const TrainingConfig& config,
-                                              std::vector<std::string>* remarks = nullptr);
+                                                    std::vector<std::string>* remarks = nullptr);
 
 // A sentence for the user where the tokenizer does not know more than a hundredth of a text's tokens, on a sample: a
 // model learns the unknown token quickly, and its measure says little. Empty otherwise.

@@ -72,7 +72,8 @@ TEST(TokenizerTest, MaskTokensStandBetweenTextAndSentinels) {
   const auto tokens_of = [](const Tokenizer& tokenizer) {
     const SpecialTokens& tokens = tokenizer.special_tokens();
     EXPECT_EQ((std::vector<int32_t>{tokens.pad, tokens.end, tokens.unknown}), (std::vector<int32_t>{0, 1, 2}));
-    const std::shared_ptr<const Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), "x", tokenizer.num_sentinels());
+    const std::shared_ptr<const Tokenizer> again =
+        LoadTokenizer(tokenizer.FileContents(), "x", tokenizer.num_sentinels());
     EXPECT_EQ(again->special_tokens(), tokens);
     EXPECT_EQ(again->vocab_size(), tokenizer.vocab_size());
     EXPECT_EQ(again->FileContents(), tokenizer.FileContents());

@@ -85,7 +85,8 @@ std::string Tokens(const Tokenizer& tokenizer, const std::string& text) {
 }
 
 TEST(WordPieceTokenizerTest, IdsAndOffsetsAreTheReferences) {
-  const std::shared_ptr<const Tokenizer> uncased = Make({}), cased = Make({.strip_accents = false, .lower_case = false});
+  const std::shared_ptr<const Tokenizer> uncased = Make({}),
+                                         cased = Make({.strip_accents = false, .lower_case = false});
   for (const Expected& row : Reference()) {
     EXPECT_EQ(Tokens(*uncased, row.text), row.uncased) << row.text;
     EXPECT_EQ(Tokens(*cased, row.text), row.cased == "=" ? row.uncased : row.cased) << row.text;
