@@ -38,7 +38,7 @@ MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS
     $(if $(filter test test-arm test-systems sessions-accept mutants,$(GOALS)),ONLY) $(if $(filter test-arm,$(GOALS)),ALL) \
     $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
-    $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
+    $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise grade,$(GOALS)),N) \
     $(if $(filter exercise grade,$(GOALS)),SUBMISSION)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := demo train eval generate finetune compare reproduce bench bench-scaling trace simulate

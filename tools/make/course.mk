@@ -1,14 +1,14 @@
 # The course, examples/course/: a student's exercises and their grades. Included by the Makefile.
 
-# examples/course/checker checks a solution against the library, in a program of that solution alone.
+# examples/course/checker checks a solution against the library.
 COURSE_MAIN := examples/course/checker/main.cc
-COURSE_SOURCES := $(filter-out $(COURSE_MAIN) examples/course/checker/grade.cc,$(wildcard examples/course/checker/*.cc))
+COURSE_SOURCES := $(filter-out $(COURSE_MAIN),$(wildcard examples/course/checker/*.cc))
 COURSE_OBJECTS := $(call objects,$(COURSE_SOURCES),unit)
 ifneq ($(UNITY),no)
 $(call units,$(COURSE_SOURCES),unit)
 endif
 # They compute little.
-$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) examples/course/checker/grade.cc $(filter examples/course/%,$(EXAMPLE_SOURCES))): \
+$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) $(filter examples/course/%,$(EXAMPLE_SOURCES))): \
     OBJECT_FLAGS := $(LIGHTEST_CXXFLAGS)
 $(call archive,course): $(COURSE_OBJECTS)
 	@mkdir -p $(@D)
@@ -22,12 +22,22 @@ $(COURSE_CASES): examples/course/checker/write_cases.sh examples/course/checker/
 	@sh examples/course/checker/write_cases.sh > $@.tmp && mv $@.tmp $@
 $(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES)
 
-# A solution is compiled in seconds, and the standard library checks its indices; those of kernels, which are measured,
+# Checks solutions, each loaded as a shared object by a process that has the library's public names: hence all of them.
+COURSE_GRADE := $(BUILD)/tests/course/grade
+$(COURSE_GRADE): $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models)
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) -rdynamic $< -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
+	  $(LDLIBS) -o $@
+
+# A solution is compiled in a second, and the standard library checks its indices; those of kernels, which are measured,
 # run as fast as the compiler makes them. A function without its return is an error: it would crash.
-COURSE_PARTS := $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models)
-COURSE_COMPILE := $(COMPILE) -Wno-unused-parameter -Werror=return-type $(LIGHTEST_CXXFLAGS) -D_GLIBCXX_ASSERTIONS
+COURSE_COMPILE := $(COMPILE) $(REQUIRED_LDFLAGS) -shared -Wno-unused-parameter -Werror=return-type $(LIGHTEST_CXXFLAGS) \
+    -D_GLIBCXX_ASSERTIONS
 COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast -U_GLIBCXX_ASSERTIONS
-COURSE_LINK := $(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS)
+COURSE_ARGUMENTS = --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
+    --work $(BUILD)/course/work --stubs examples/course/exercises --hide examples/course/solutions
+COURSE_RESULTS = --json $(BUILD)/course/grade.json --table $(BUILD)/course/grade.txt $(if $(COURSE_N),--chapters '$(COURSE_N)')
 
 COURSE_EXERCISES := $(subst _,.,$(patsubst examples/course/exercises/%.cc,%,$(sort $(wildcard examples/course/exercises/*.cc))))
 COURSE_N := $(if $(filter N,$(GIVEN)),$(N))
@@ -36,35 +46,28 @@ ifneq ($(words $(COURSE_N)).$(words $(filter $(COURSE_EXERCISES),$(COURSE_N))),1
 $(error make exercise: N='$(COURSE_N)' is none of the exercises $(COURSE_EXERCISES); examples/course/README.md has them)
 endif
 endif
+ifneq ($(filter grade,$(GOALS)),)
+ifneq ($(COURSE_N),)
+ifneq ($(shell printf '%s\n' '$(subst ','\'',$(COURSE_N))' | grep -cx '[1-8]\(,[1-8]\)*'),1)
+$(error make grade: N='$(COURSE_N)' must be chapters, as N=3 or N=3,5)
+endif
+endif
+endif
 # A student's files: exercises/, or those of the folder that SUBMISSION names.
 COURSE_FOLDER := $(or $(if $(filter SUBMISSION,$(GIVEN)),$(patsubst %/,%,$(SUBMISSION))),exercises)
 COURSE_STUB := examples/course/exercises/$(subst .,_,$(COURSE_N)).cc
 COURSE_FILE := $(COURSE_FOLDER)/$(notdir $(COURSE_STUB))
-COURSE_PROGRAM := $(BUILD)/course/$(subst .,_,$(COURSE_N))
 
 .PHONY: exercise
-exercise: $(COURSE_PARTS)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
-	@mkdir -p $(call quoted,$(COURSE_FOLDER)) $(BUILD)/course
+exercise: $(COURSE_GRADE)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
+	@mkdir -p $(call quoted,$(COURSE_FOLDER))
 	@[ -e $(call quoted,$(COURSE_FILE)) ] || { cp $(COURSE_STUB) $(call quoted,$(COURSE_FILE)) && \
 	  echo $(call quoted,$(COURSE_FILE) is yours and says what is asked: write it and make exercise N=$(COURSE_N) again); }
-	@$(COURSE_COMPILE) $(if $(filter 6.3 6.4,$(COURSE_N)),$(COURSE_KERNEL_FLAGS)) -c $(call quoted,$(COURSE_FILE)) -o $(COURSE_PROGRAM).o
-	@$(COURSE_LINK) $(COURSE_PROGRAM).o $(COURSE_PARTS) $(LDLIBS) -o $(COURSE_PROGRAM)
-	@$(COURSE_PROGRAM)
-
-# SUBMISSION=FOLDER: a folder of each student in it, instead of exercises/.
-COURSE_GRADE := $(BUILD)/tests/course/grade
-$(COURSE_GRADE): $(call object,examples/course/checker/grade.cc) $(call archive,course) $(call archives_for,models)
-	@mkdir -p $(@D)
-	@echo "  link $@"
-	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
-COURSE_GRADE_ARGUMENTS = --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
-    --link $(call quoted,$(COURSE_LINK)) --parts '$(COURSE_PARTS) $(LDLIBS)' --exercises examples/course/exercises \
-    --work $(BUILD)/course --json $(BUILD)/course/grade.json --table $(BUILD)/course/grade.txt
+	@$(COURSE_GRADE) $(COURSE_ARGUMENTS) --exercise $(COURSE_N) $(call quoted,$(COURSE_FOLDER))
 
 .PHONY: grade
-grade: $(COURSE_GRADE) $(COURSE_PARTS)  ## points of all solutions in exercises/, or of many students: SUBMISSION=FOLDER of folders
-	@mkdir -p $(BUILD)/course
-	@$(COURSE_GRADE) $(COURSE_GRADE_ARGUMENTS) $(if $(filter SUBMISSION,$(GIVEN)),--students $(call quoted,$(SUBMISSION)),exercises)
+grade: $(COURSE_GRADE)  ## points of all solutions in exercises/, or of many students: SUBMISSION=FOLDER of folders; N=3,5: chapters
+	@$(COURSE_GRADE) $(COURSE_ARGUMENTS) $(COURSE_RESULTS) $(if $(filter SUBMISSION,$(GIVEN)),--students )$(call quoted,$(COURSE_FOLDER))
 
-everything: $(COURSE_PARTS) $(COURSE_GRADE)
--include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) examples/course/checker/grade.cc))
+everything: $(COURSE_GRADE)
+-include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN)))

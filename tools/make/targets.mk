@@ -78,7 +78,7 @@ test_needs = $(if $(filter bits/% tools/% sessions/% faults/%,$(1)),$(COMMAND)) 
     $(if $(filter bits/% $(addprefix sessions/,install cmake python),$(1)),$(LIBRARIES)) \
     $(if $(filter $(addprefix sessions/,install cmake python),$(1)),$(BUILD)/share/made) \
     $(if $(filter faults/%,$(1)),$(FAULTS)) \
-    $(if $(filter course/% sessions/course,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
+    $(if $(filter course/% sessions/course,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
 ifneq ($(and $(filter ONLY,$(GIVEN)),$(filter test,$(GOALS))),)
 tests_named = $(strip $(foreach test,$(TEST_NAMES),$(if $(findstring $(1),$(test)),$(test))))

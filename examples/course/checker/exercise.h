@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/runtime/visibility.h"
 #include "examples/course/checker/array.h"
 
 namespace course {
@@ -21,7 +22,7 @@ class Unsolved : public std::runtime_error {
 };
 
 using AnyFunction = void (*)();
-bool Register(const char* id, const char* file, AnyFunction function);
+CROSSTALK_PUBLIC bool Register(const char* id, const char* file, AnyFunction function);
 
 // ---- What the exercises ask for; each stub says what its arguments are ----
 

@@ -1,97 +1,99 @@
-// The program of one exercise: checks the solution that it is linked with and says what came of it, in words or, with
-// --json, in a line for the program that grades many. Exits with 0 if it is solved, 1 if not, 2 if there is nothing to
-// check.
-#include <unistd.h>
+// grade: checks the solution of one exercise and says what came of it, or grades those of one student or of many.
+// `make exercise` and `make grade` start it.
+//
+//   grade --compile COMMAND --kernel-flags FLAGS --work FOLDER --stubs FOLDER [--hide FOLDER] [--seconds N]
+//         [--without PART] (--exercise N | --json FILE --table FILE [--chapters N,N] [--jobs N] [--students]) FOLDER
+//
+// FOLDER holds 1_1.cc, 1_2.cc, …; with --students, a folder of these for each student. Exits with 0 if all was done and
+// an exercise is solved, 1 if it is not, 2 if there was nothing to do.
+#include <malloc.h>
+#include <omp.h>
 
-#include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
+#include <map>
+#include <stdexcept>
 
-#include "crosstalk/runtime/json.h"
-#include "examples/course/checker/checker.h"
+#include "crosstalk/runtime/parallel.h"
+#include "examples/course/checker/box.h"
+#include "examples/course/checker/grade.h"
 
 namespace {
 
-using crosstalk::Json;
+using course::Exercise;
+using course::Outcome;
 
-Json Object(const course::Exercise& exercise, const course::Outcome& outcome) {
-  const bool solved = outcome.state == course::Outcome::State::kSolved;
-  Json notes = Json::MakeArray();
-  for (const std::string& note : outcome.notes) notes.Append(note);
-  Json measures = Json::MakeObject();
-  for (const auto& [name, value] : outcome.measures) measures.Set(name, value);
-  return Json::MakeObject({{"exercise", exercise.id},
-                           {"points", solved ? exercise.points : 0},
-                           {"of", exercise.points},
-                           {"message", outcome.message},
-                           {"hint", outcome.hint},
-                           {"notes", notes},
-                           {"measures", measures}});
-}
-
-void Print(const course::Exercise& exercise, const course::Outcome& outcome) {
-  const bool solved = outcome.state == course::Outcome::State::kSolved;
+void Print(const Exercise& exercise, const Outcome& outcome) {
+  const bool solved = outcome.state == Outcome::State::kSolved;
   std::printf("exercise %s: %s\n", exercise.id.c_str(), exercise.title.c_str());
+  if (outcome.state == Outcome::State::kNotCompiled) std::printf("  it does not compile\n");
   if (!outcome.message.empty()) std::printf("  %s\n", outcome.message.c_str());
   if (!outcome.hint.empty()) std::printf("  hint: %s\n", outcome.hint.c_str());
   for (const std::string& note : outcome.notes) std::printf("  %s\n", note.c_str());
   std::printf("%s%d of %d points\n", solved ? "right: " : "", solved ? exercise.points : 0, exercise.points);
 }
 
-// What a student at a terminal is told where no verdict comes; a signal handler may only write.
-void Say(const char* text) { [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text)); }
-
-void OnSignal(int signal) {
-  switch (signal) {
-    case SIGALRM:
-      Say("  it still runs: does a loop not end? Ctrl-C stops it\n");
-      return;
-    case SIGFPE:
-      Say("  it divides an integer by zero\n");
-      break;
-    default:
-      Say("  it reads or writes memory that is not its own: an index or a pointer is wrong\n");
-  }
-  raise(signal);  // by SA_RESETHAND the default, which ends the program
+int CheckOne(const course::GradeSettings& settings, const std::string& id) {
+  const Exercise* exercise = course::FindExercise(id);
+  if (exercise == nullptr) throw std::runtime_error("there is no exercise " + id);
+  course::LacksOfSystem();  // one's own file may have what there is
+  const course::Submission submission = {
+      .folder = settings.folder, .hidden = settings.hidden, .seconds = settings.seconds, .echo = true};
+  const Outcome outcome = CheckFile(*exercise, submission, settings.compiler, StubOf(settings, *exercise));
+  Print(*exercise, outcome);
+  return outcome.state == Outcome::State::kSolved ? 0 : 1;
 }
 
-void TellOfSignals(unsigned seconds) {
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGALRM, &action, nullptr);
-  action.sa_flags = SA_RESETHAND | SA_NODEFER;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(signal, &action, nullptr);
-  alarm(seconds);
+int Main(int argc, char** argv) {
+  course::GradeSettings settings;
+  std::string exercise, seconds, jobs, hidden;
+  const std::map<std::string, std::string*> options = {{"--compile", &settings.compiler.command},
+                                                       {"--kernel-flags", &settings.compiler.kernel_flags},
+                                                       {"--work", &settings.compiler.work},
+                                                       {"--stubs", &settings.stubs},
+                                                       {"--json", &settings.json},
+                                                       {"--table", &settings.table},
+                                                       {"--chapters", &settings.chapters},
+                                                       {"--exercise", &exercise},
+                                                       {"--seconds", &seconds},
+                                                       {"--jobs", &jobs},
+                                                       {"--hide", &hidden}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--students") {
+      settings.students = true;
+    } else if (argument == "--without" && i + 1 < argc) {
+      course::DoWithout(argv[++i]);
+    } else if (const auto option = options.find(argument); option != options.end() && i + 1 < argc) {
+      *option->second = argv[++i];
+    } else if (argument.rfind("--", 0) == 0 || !settings.folder.empty()) {
+      throw std::runtime_error("there is nothing to do with " + argument);
+    } else {
+      settings.folder = argument;
+    }
+  }
+  if (!seconds.empty()) settings.seconds = static_cast<unsigned>(std::stoul(seconds));
+  if (!jobs.empty()) settings.jobs = std::stoi(jobs);
+  std::filesystem::create_directories(settings.compiler.work);
+  settings.hidden.push_back(std::filesystem::canonical(settings.compiler.work).string());
+  if (!hidden.empty()) settings.hidden.push_back(std::filesystem::canonical(hidden).string());
+  // Each thread has addresses of its own, which count as memory.
+  const int threads = std::min(2, crosstalk::AvailableProcessors());
+  crosstalk::SetNumThreads(threads);
+  omp_set_num_threads(threads);
+  mallopt(M_ARENA_MAX, 2);
+  if (!exercise.empty()) return CheckOne(settings, exercise);
+  GradeAll(settings);
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
-  if (course::AllRegistered().size() != 1) {
-    std::fprintf(stderr, "the file must end with one line EXERCISE(…), as its stub does\n");
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "make grade: %s\n", error.what());
     return 2;
   }
-  const course::Registered& solution = course::AllRegistered().front();
-  const std::filesystem::path file = solution.file;
-  if (std::string id = file.stem(); id.replace(id.find('_'), 1, ".") != solution.id) {
-    std::fprintf(stderr, "%s must end with EXERCISE(%s, …), not with that of exercise %s\n", file.filename().c_str(),
-                 file.stem().c_str(), solution.id.c_str());
-    return 2;
-  }
-  const course::Exercise* exercise = course::FindExercise(solution.id);
-  if (exercise == nullptr) {
-    std::fprintf(stderr, "there is no exercise %s\n", solution.id.c_str());
-    return 2;
-  }
-  if (!json) TellOfSignals(exercise->seconds / 4);
-  const course::Outcome outcome = course::RunCheck(*exercise, solution.function);
-  if (json) {
-    std::printf("%s\n", Object(*exercise, outcome).Dump().c_str());
-  } else {
-    Print(*exercise, outcome);
-  }
-  return outcome.state == course::Outcome::State::kSolved ? 0 : 1;
 }
