@@ -62,6 +62,7 @@ void Check_2_2(AnyFunction function, Checker& checker) {
   // Leaves have the values 2, 3, 4 … by their places.
   for (const Case& c :
        {Case{"z = x·y", {{Kind::kLeaf, {}}, {Kind::kLeaf, {}}, {Kind::kMultiply, {0, 1}}}},
+        Case{"z = e^x", {{Kind::kLeaf, {}}, {Kind::kExp, {0}}}},
         Case{
             "z = x·y + e^x",
             {{Kind::kLeaf, {}}, {Kind::kLeaf, {}}, {Kind::kMultiply, {0, 1}}, {Kind::kExp, {0}}, {Kind::kAdd, {2, 3}}}},

@@ -46,7 +46,7 @@ void Check_3_1(AnyFunction function, Checker& checker) {
     checker.Expect(Sizes3(s, KeyWidth(s)), [&] { return Results{As<Signature_3_1>(function)(Q, K, core.scale)}; },
                    with_scale(core.scale)(),
                    {{"scale missing", "the scale is missing: J = scale · Σ_d Q · K.", with_scale(1)},
-                    {"scale twice", "the scale is applied twice.", with_scale(core.scale * core.scale)},
+                    {"scale twice", ScaledBy(core.scale * core.scale, core.scale), with_scale(core.scale * core.scale)},
                     {"sum overwritten", "only the last d is left in the sum: add with +=.", last_only},
                     {"Q and K swapped", "Q and K are swapped: J[n, m] is the query at n with the key at m.", swapped}});
   }
@@ -54,7 +54,7 @@ void Check_3_1(AnyFunction function, Checker& checker) {
 
 enum class Softmax3 { kRight, kOverQueries, kOverHeads, kNotNormalised, kNone };
 
-Results Attend(const Array& J, const Array& V, Softmax3 kind) {
+Array SoftmaxOf(const Array& J, Softmax3 kind) {
   Array W = J;
   const auto exponential = [&](int64_t b, int64_t n, int64_t m, int64_t h) { return std::exp(J(b, n, m, h)); };
   for (int64_t b = 0; b < J.size(0); ++b)
@@ -71,6 +71,11 @@ Results Attend(const Array& J, const Array& V, Softmax3 kind) {
           if (kind == Softmax3::kNotNormalised) sum = 1;
           W(b, n, m, h) = kind == Softmax3::kNone ? J(b, n, m, h) : exponential(b, n, m, h) / sum;
         }
+  return W;
+}
+
+Results Attend(const Array& J, const Array& V, Softmax3 kind) {
+  const Array W = SoftmaxOf(J, kind);
   Array O("O[b, n, d_v, h]", Array({J.size(0), J.size(1), V.size(2), J.size(3)}));
   for (int64_t b = 0; b < J.size(0); ++b)
     for (int64_t n = 0; n < J.size(1); ++n)
@@ -155,39 +160,52 @@ void Check_3_3(AnyFunction function, Checker& checker) {
   }
 }
 
-struct Slips_3_4 {
-  bool no_D = false, D_without_W = false, no_W = false;
-  bool last_alone = false;  // of each sum: = for +=
+// The inputs, and what a slip of the gradients does; each is one line of the plain loops, changed.
+struct Case_3_4 {
+  Core core;
+  Softmax3 softmax = Softmax3::kRight;
+  bool no_D = false, D_without_W = false, no_W = false, D_added = false, D_outside = false, diagonal = false;
+  bool last_alone = false;        // of each sum: = for +=
+  bool inputs_exchanged = false;  // dQ is made of Q, dK of K
+  bool no_scale_in_J = false;
   double scale_power = 1;
 };
 
-Results MultiHeadBackward(const Core& in, const Array& dO, const Slips_3_4& slips) {
-  const auto v = reference::CoreForward(in);
+Results MultiHeadBackward(const Case_3_4& c, const Array& dO) {
+  const Core& in = c.core;
+  Core forward = in;
+  if (c.no_scale_in_J) forward.scale = 1;
+  const Array J("J[b, n, m, h]", Logits(forward));
+  const Array W = SoftmaxOf(J, c.softmax);
   const int64_t B = in.Q.size(0), N = in.Q.size(1), S = in.K.size(1), H = in.Q.size(3);
-  const auto counts = [&](int64_t i, int64_t size) { return !slips.last_alone || i == size - 1; };
-  Array dW(v.W.sizes()), dV("dV[b, m, d_v, h]", Array(in.V.sizes()));
+  const auto counts = [&](int64_t i, int64_t size) { return !c.last_alone || i == size - 1; };
+  Array dW(W.sizes()), dV("dV[b, m, d_v, h]", Array(in.V.sizes()));
   for (int64_t b = 0; b < B; ++b)
     for (int64_t n = 0; n < N; ++n)
       for (int64_t m = 0; m < S; ++m)
         for (int64_t d = 0; d < in.V.size(2); ++d)
           for (int64_t h = 0; h < H; ++h) {
             dW(b, n, m, h) += dO(b, n, d, h) * in.V(b, m, d, h);
-            if (counts(n, N)) dV(b, m, d, h) += v.W(b, n, m, h) * dO(b, n, d, h);
+            if (counts(n, N)) dV(b, m, d, h) += W(b, n, m, h) * dO(b, n, d, h);
           }
-  const double scale = std::pow(in.scale, slips.scale_power);
+  const double scale = std::pow(in.scale, c.scale_power);
   Array dQ("dQ[b, n, d_k, h]", Array(in.Q.sizes())), dK("dK[b, m, d_k, h]", Array(in.K.sizes()));
+  const auto& for_dQ = c.inputs_exchanged ? in.Q : in.K;
+  const auto& for_dK = c.inputs_exchanged ? in.K : in.Q;
   for (int64_t b = 0; b < B; ++b)
     for (int64_t n = 0; n < N; ++n)
       for (int64_t m = 0; m < S; ++m)
         for (int64_t h = 0; h < H; ++h) {
           double D = 0;
-          for (int64_t i = 0; i < S && !slips.no_D; ++i) {
-            D += (slips.D_without_W ? 1 : v.W(b, n, i, h)) * dW(b, n, i, h);
-          }
-          const double dJ = (slips.no_W ? 1 : v.W(b, n, m, h)) * (dW(b, n, m, h) - D);
+          for (int64_t i = 0; i < S && !c.no_D; ++i) D += (c.D_without_W ? 1 : W(b, n, i, h)) * dW(b, n, i, h);
+          if (c.D_added) D = -D;
+          const double w = W(b, n, m, h), factor = c.no_W ? 1 : w;
+          const double dJ = c.diagonal    ? factor * (1 - w) * dW(b, n, m, h)
+                            : c.D_outside ? factor * dW(b, n, m, h) - D
+                                          : factor * (dW(b, n, m, h) - D);
           for (int64_t d = 0; d < in.Q.size(2); ++d) {
-            if (counts(m, S)) dQ(b, n, d, h) += scale * dJ * in.K(b, m, d, h);
-            if (counts(n, N)) dK(b, m, d, h) += scale * dJ * in.Q(b, n, d, h);
+            if (counts(m, S)) dQ(b, n, d, h) += scale * dJ * for_dQ(b, c.inputs_exchanged ? n : m, d, h);
+            if (counts(n, N)) dK(b, m, d, h) += scale * dJ * for_dK(b, c.inputs_exchanged ? m : n, d, h);
           }
         }
   return {dV, dQ, dK};
@@ -199,9 +217,38 @@ void Check_3_4(AnyFunction function, Checker& checker) {
     const auto values = reference::CoreForward(core);
     const Array dO = Random("dO[b, n, d_v, h]", values.O.sizes());
     const auto d = reference::CoreBackward<double>(core, values, dO);
-    const auto with = [&](const Slips_3_4& slips) {
-      return [&core, &dO, slips] { return MultiHeadBackward(core, dO, slips); };
-    };
+    using Case = Case_3_4;
+    const std::vector<Change<Case>> changes = {
+        {"missing D", "the softmax's gradient lacks D: dJ = W · (dW - D) with D[b, n, h] = Σ_m W · dW.",
+         [](Case& c) { c.no_D = true; }},
+        {"D without W", "D = Σ_m W · dW: the sum lacks the factor W.", [](Case& c) { c.D_without_W = true; }},
+        {"D added", "D is subtracted: dJ = W · (dW - D).", [](Case& c) { c.D_added = true; }},
+        {"D outside", "W multiplies D as well: dJ = W · (dW - D), not W · dW - D.",
+         [](Case& c) { c.D_outside = true; }},
+        {"diagonal alone",
+         "W · (1 - W) · dW is the diagonal alone: a logit changes all weights of its query. dJ = W · (dW - D).",
+         [](Case& c) { c.diagonal = true; }},
+        {"W missing", "dJ = W · (dW - D): the factor W is missing.", [](Case& c) { c.no_W = true; }},
+        {"sum overwritten", "only the last term is left in the sum, over n in dV and dK, over m in dQ: add with +=.",
+         [](Case& c) { c.last_alone = true; }},
+        {"inputs exchanged", "dQ is made of Q, and dK of K: dQ = scale · Σ_m dJ · K, dK = scale · Σ_n dJ · Q.",
+         [](Case& c) { c.inputs_exchanged = true; }},
+        {"softmax over queries", "the weights sum to 1 over the queries n: they should over the memory positions m.",
+         [](Case& c) { c.softmax = Softmax3::kOverQueries; }},
+        {"softmax over heads", "the weights sum to 1 over the heads h: they should over the memory positions m.",
+         [](Case& c) { c.softmax = Softmax3::kOverHeads; }},
+        {"not normalised", "the weights are not divided by their sum over m: W = e^J / Σ_m e^J.",
+         [](Case& c) { c.softmax = Softmax3::kNotNormalised; }},
+        {"logits without scale", "the scale is missing on the way there: J = scale · Σ_d Q · K.",
+         [](Case& c) { c.no_scale_in_J = true; }},
+        {"scale missing",
+         "this gradient lacks the scale, which J has: dQ = scale · Σ_m dJ · K, dK = scale · Σ_n dJ · Q.",
+         [](Case& c) { c.scale_power = 0; }},
+        {"scale twice",
+         crosstalk::StrCat("this gradient is ", core.scale,
+                           " times what it should be, and so large is the scale, which "
+                           "it has once: dQ = scale · Σ_m dJ · K."),
+         [](Case& c) { c.scale_power = 2; }}};
     checker.Expect(
         Sizes3(s, KeyWidth(s) + ValueWidth(s)),
         [&] {
@@ -211,23 +258,7 @@ void Check_3_4(AnyFunction function, Checker& checker) {
           return Results{g.dV, g.dQ, g.dK};
         },
         {{"dV[b, m, d_v, h]", d.V}, {"dQ[b, n, d_k, h]", d.Q}, {"dK[b, m, d_k, h]", d.K}},
-        {{"missing D", "the softmax's gradient lacks D: dJ = W · (dW - D) with D[b, n, h] = Σ_m W · dW.",
-          with({.no_D = true})},
-         {"D without W", "D = Σ_m W · dW: the sum lacks the factor W.", with({.D_without_W = true})},
-         {"W missing", "dJ = W · (dW - D): the factor W is missing.", with({.no_W = true})},
-         {"sum overwritten", "only the last term is left in the sum, over n in dV and dK, over m in dQ: add with +=.",
-          with({.last_alone = true})},
-         {"logits without scale", "the scale is missing on the way there: J = scale · Σ_d Q · K.",
-          [&] {
-            Core changed = core;
-            changed.scale = 1;
-            return MultiHeadBackward(changed, dO, {});
-          }},
-         {"scale missing",
-          "this gradient lacks the scale, which J has: dQ = scale · Σ_m dJ · K, dK = scale · Σ_n dJ · Q.",
-          with({.scale_power = 0})},
-         {"scale twice", "this gradient has the scale twice. Once is right: dQ = scale · Σ_m dJ · K.",
-          with({.scale_power = 2})}});
+        SlipsOf<Case>({core}, changes, [&](const Case& c) { return MultiHeadBackward(c, dO); }));
   }
 }
 
@@ -313,7 +344,7 @@ void Check_3_5(AnyFunction function, Checker& checker) {
                           " d_k=", s.d_k, " d_v=", s.d_v, " h=", s.h),
         student, results(in),
         {{"scale missing", "the scale is missing: Scale(J, scale).", with_scale(1)},
-         {"scale twice", "the scale is applied twice.", with_scale(in.scale * in.scale)},
+         {"scale twice", ScaledBy(in.scale * in.scale, in.scale), with_scale(in.scale * in.scale)},
          {"softmax over heads", "the softmax is over the last dimension of J[b, n, m, h], the heads: m is dimension 2.",
           with_softmax_over(Softmax3::kOverHeads)},
          {"softmax over queries", "the softmax is over dimension 1 of J[b, n, m, h], the queries: m is dimension 2.",

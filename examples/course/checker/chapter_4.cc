@@ -58,6 +58,7 @@ void Check_4_2(AnyFunction function, Checker& checker) {
       for (int64_t n = 0; n < 3; ++n)
         for (int64_t m = 0; m < 5; ++m) mask(b, n, m) = m <= n + b;
     mask(0, 2, 1) = 0;  // attended to on both sides
+    mask(1, 2, 0) = 0;
     for (int64_t m = 0; m < 5; ++m) mask(1, 1, m) = 0;
     Array::Base zeros_and_ones = mask;
     reference::Array<uint8_t> attends(mask.sizes());

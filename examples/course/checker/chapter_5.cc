@@ -11,13 +11,6 @@ namespace {
 
 namespace reference = crosstalk::kernels::reference;
 
-constexpr const char* kTransposedL =
-    "P_l is read transposed: the first index of P_l[h_k, h] is the key head, and the sum runs over it, "
-    "L[h] = Σ_k J[k] · P_l[k, h].";
-constexpr const char* kTransposedW =
-    "P_w is read transposed: the first index of P_w[h, h_v] is the softmax head, and the sum runs over it, "
-    "U[v] = Σ_h W[h] · P_w[h, v].";
-
 void Check_5_1(AnyFunction function, Checker& checker) {
   for (const CoreSizes& s : {kSquare, kDistinct}) {
     const Core core = TalkingCore(s);
@@ -48,49 +41,6 @@ void Check_5_1(AnyFunction function, Checker& checker) {
   }
 }
 
-// The weights of a row, from its logits and its mask.
-using RowWeights = std::vector<double>(const std::vector<double>& L, const std::vector<double>& mask);
-
-double Largest(const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); }
-
-// O[b, n, d_v, h_v] where the weights are made of L[b, n, m, h] in this way.
-Results ForwardWith(const Core& core, const Array& L, const Array& mask, const std::function<RowWeights>& weights) {
-  Array W(L.sizes());
-  for (int64_t b = 0; b < L.size(0); ++b)
-    for (int64_t n = 0; n < L.size(1); ++n)
-      for (int64_t h = 0; h < L.size(3); ++h) {
-        std::vector<double> row, attends;
-        for (int64_t m = 0; m < L.size(2); ++m) row.push_back(L(b, n, m, h)), attends.push_back(mask(b, n, m));
-        row = weights(row, attends);
-        for (int64_t m = 0; m < L.size(2); ++m) W(b, n, m, h) = row[static_cast<size_t>(m)];
-      }
-  Array U({L.size(0), L.size(1), L.size(2), core.V.size(3)});
-  reference::Mix<double>(W, core.P_w, reference::MixedBy::kStatic, U);
-  Array O("O[b, n, d_v, h_v]", Array({L.size(0), L.size(1), core.V.size(2), core.V.size(3)}));
-  for (int64_t b = 0; b < O.size(0); ++b)
-    for (int64_t n = 0; n < O.size(1); ++n)
-      for (int64_t m = 0; m < L.size(2); ++m)
-        for (int64_t d = 0; d < O.size(2); ++d)
-          for (int64_t v = 0; v < O.size(3); ++v) O(b, n, d, v) += U(b, n, m, v) * core.V(b, m, d, v);
-  return {O};
-}
-
-// J is masked, by a number as low as that, and then mixed.
-Results MaskedBeforeP_l(const Core& core, const Array& mask, double low) {
-  Array J = Logits(core);
-  for (int64_t b = 0; b < J.size(0); ++b)
-    for (int64_t n = 0; n < J.size(1); ++n)
-      for (int64_t m = 0; m < J.size(2); ++m)
-        for (int64_t k = 0; k < J.size(3); ++k)
-          if (mask(b, n, m) == 0) J(b, n, m, k) = low;
-  Array L({J.size(0), J.size(1), J.size(2), core.P_l.size(1)});
-  reference::Mix<double>(J, core.P_l, reference::MixedBy::kStatic, L);
-  return ForwardWith(core, L, mask, [](const std::vector<double>& row, const std::vector<double>&) {
-    const double largest = Largest(row);
-    return largest == -kInfinity ? std::vector<double>(row.size()) : PlainSoftmax(row, largest);
-  });
-}
-
 struct Case_5_2 {
   std::string name;
   MaskKind mask = MaskKind::kNone;
@@ -98,9 +48,6 @@ struct Case_5_2 {
 };
 
 void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& s, const Case_5_2& c) {
-  constexpr const char* kMaskFirst =
-      "the mask stands before P_l: there -∞ of a masked position is spread over all heads, with the signs of P_l. "
-      "Mask L, after P_l.";
   Core core = TalkingCore(s);
   core.scale *= c.scale;
   // Logits that are all large or all far below 0, and differ by some units in a row.
@@ -112,93 +59,31 @@ void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& 
           core.K(b, m, d, k) = first + (core.K(b, m, d, k) - first) / c.scale;
         }
   const Array mask = MakeMask(s, c.mask);
-  const Array unmasked("L[b, n, m, h]", reference::CoreForward(core).L);
   SetMask(mask, core);
   const Array Q("Q[b, n, d_k, h_k]", core.Q), K("K[b, m, d_k, h_k]", core.K), V("V[b, m, d_v, h_v]", core.V);
   const Array P_l("P_l[h_k, h]", core.P_l), P_w("P_w[h, h_v]", core.P_w);
-  const auto with = [&](auto change) {
-    return [&core, change] {
-      Core changed = core;
-      change(changed);
-      return Forward(changed);
-    };
-  };
-  // The softmax of `logit` of each logit and its mask, with this subtracted.
-  const auto softmax_of = [&](auto logit, auto subtracted) {
-    return [&, logit, subtracted] {
-      return ForwardWith(core, unmasked, mask, [&](std::vector<double> row, const std::vector<double>& attends) {
-        for (size_t m = 0; m < row.size(); ++m) row[m] = logit(row[m], attends[m]);
-        return PlainSoftmax(row, subtracted(row));
-      });
-    };
-  };
-  const auto infinite = [](double l, double attends) { return attends != 0 ? l : -kInfinity; };
+  std::vector<Change<ForwardCase>> changes = MixingSlips(core);
+  changes.push_back({"P_w before the softmax",
+                     "P_w stands before the softmax: there it is one more matrix beside P_l. It mixes W, what the "
+                     "softmax gave.",
+                     [](ForwardCase& c) {
+                       if (!c.core.P_w.present() || !c.core.P_l.present() || c.core.P_w.size(0) != c.core.P_w.size(1)) {
+                         return;
+                       }
+                       Array both({c.core.P_l.size(0), c.core.P_w.size(1)});
+                       for (int64_t k = 0; k < both.size(0); ++k)
+                         for (int64_t h = 0; h < c.core.P_l.size(1); ++h)
+                           for (int64_t v = 0; v < both.size(1); ++v) {
+                             both(k, v) += c.core.P_l(k, h) * c.core.P_w(h, v);
+                           }
+                       c.core.P_l = both, c.core.P_w = {};
+                     }});
+  for (const auto& more : {MaskSlips(), AxisSlips(), MaximumSlips()})
+    changes.insert(changes.end(), more.begin(), more.end());
   checker.Expect(
       Describe(s) + c.name, [&] { return Results{As<Signature_5_2>(function)(Q, K, V, P_l, P_w, mask, core.scale)}; },
       Forward(core),
-      {{"P_l transposed", kTransposedL, with([&](Core& core) { core.P_l = Transposed(P_l); })},
-       {"P_w transposed", kTransposedW, with([&](Core& core) { core.P_w = Transposed(P_w); })},
-       {"both transposed",
-        "P_l and P_w are read transposed: L[h] = Σ_k J[k] · P_l[k, h] and U[v] = Σ_h W[h] · P_w[h, v].",
-        with([&](Core& core) { core.P_l = Transposed(P_l), core.P_w = Transposed(P_w); })},
-       {"scale twice", "the scale is applied twice: it belongs to J alone, once.",
-        with([&](Core& core) { core.scale *= core.scale; })},
-       {"scale missing", "the scale is missing: J = scale · Q·K.", with([](Core& core) { core.scale = 1; })},
-       {"P_w missing", "the weights are not mixed: U[v] = Σ_h W[h] · P_w[h, v], and U weighs the values, not W.",
-        with([&](Core& core) {
-          if (s.h == s.h_v) core.P_w = {};
-        })},
-       {"P_l missing", "the logits are not mixed: L[h] = Σ_k J[k] · P_l[k, h], and the softmax reads L.",
-        with([&](Core& core) {
-          if (s.h == s.h_k) core.P_l = {};
-        })},
-       {"P_w before the softmax",
-        "P_w stands before the softmax: there it is one more matrix beside P_l. It mixes W, what the softmax gave.",
-        with([&](Core& core) {
-          if (s.h != s.h_v) return;
-          Array both({s.h_k, s.h_v});
-          for (int64_t k = 0; k < s.h_k; ++k)
-            for (int64_t h = 0; h < s.h; ++h)
-              for (int64_t v = 0; v < s.h_v; ++v) both(k, v) += P_l(k, h) * P_w(h, v);
-          core.P_l = both, core.P_w = {};
-        })},
-       {"mask before P_l", kMaskFirst, [&] { return MaskedBeforeP_l(core, mask, -1e9); }},
-       {"-∞ before P_l", kMaskFirst, [&] { return MaskedBeforeP_l(core, mask, -kInfinity); }},
-       {"mask forgotten", "the mask is not used: where mask is 0, W is 0.", with([](Core& core) { core.mask = {}; })},
-       {"mask inverted", "the mask is 1 where a query may attend, 0 where it may not.", with([](Core& core) {
-          for (uint8_t& attends : core.mask.values()) attends = attends == 0;
-        })},
-       {"masked after the softmax",
-        "the mask comes after the softmax, so the weights no longer sum to 1. Mask L, before the softmax.",
-        [&] {
-          return ForwardWith(core, unmasked, mask,
-                             [](const std::vector<double>& row, const std::vector<double>& attends) {
-                               std::vector<double> weights = PlainSoftmax(row, Largest(row));
-                               for (size_t m = 0; m < row.size(); ++m) weights[m] *= attends[m];
-                               return weights;
-                             });
-        }},
-       {"logits times mask",
-        "L · mask is 0 at a masked position, and e^0 = 1 is a weight like any other. Put -∞ there.",
-        softmax_of([](double l, double attends) { return l * attends; }, Largest)},
-       {"nothing to attend to: uniform",
-        "a query that may attend to nothing gets equal weights, for all its logits are equally low. Give it zeros.",
-        softmax_of([](double l, double attends) { return attends != 0 ? l : -1e9; }, Largest)},
-       {"nothing to attend to: no number",
-        "a query that may attend to nothing gets 0/0. Give it zeros where its largest logit is -∞.",
-        softmax_of(infinite, Largest)},
-       {"e^x overflows",
-        "e^L overflows, or all of a row is 0: subtract the row's largest L first, and look for it from -∞ on, not from "
-        "0.",
-        softmax_of(infinite, [](const std::vector<double>&) { return 0.0; })},
-       {"maximum from 0", "all logits of a row may be far below 0: look for the largest from -∞ on, not from 0.", [&] {
-          return ForwardWith(core, unmasked, mask, [&](std::vector<double> row, const std::vector<double>& attends) {
-            for (size_t m = 0; m < row.size(); ++m) row[m] = infinite(row[m], attends[m]);
-            row = PlainSoftmax(row, std::max(0.0, Largest(row)));
-            for (double& w : row) w = std::isnan(w) ? 0 : w;  // of 0/0
-            return row;
-          });
-        }}});
+      SlipsOf<ForwardCase>({core}, changes, [](const ForwardCase& changed) { return Results{ForwardOf(changed)}; }));
 }
 
 void Check_5_2(AnyFunction function, Checker& checker) {
@@ -211,77 +96,6 @@ void Check_5_2(AnyFunction function, Checker& checker) {
   }
 }
 
-// What a slip of the gradients does; each is one line of the plain loops, changed.
-struct GradientSlips {
-  bool no_D = false, D_without_W = false, D_of_U = false, no_W = false;
-  bool dV_of_W = false, dP_w_of_U = false;
-  bool last_alone = false;  // of the sums dV, dK, dP_l and dP_w over n, of dQ over m: = for +=
-  bool P_l_not_transposed = false, P_w_not_transposed = false;
-  double scale_power = 1;
-};
-
-Results TalkingBackward(const Core& in, const Array& dO, const GradientSlips& slips = {}) {
-  const auto v = reference::CoreForward(in);
-  const int64_t B = in.Q.size(0), N = in.Q.size(1), S = in.K.size(1);
-  const auto counts = [&](int64_t i, int64_t size) { return !slips.last_alone || i == size - 1; };
-  Array dU(v.U.sizes()), dV("dV[b, m, d_v, h_v]", Array(in.V.sizes()));
-  for (int64_t b = 0; b < B; ++b)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t m = 0; m < S; ++m)
-        for (int64_t e = 0; e < in.V.size(2); ++e)
-          for (int64_t k = 0; k < dU.size(3); ++k) {
-            dU(b, n, m, k) += dO(b, n, e, k) * in.V(b, m, e, k);
-            if (counts(n, N)) dV(b, m, e, k) += (slips.dV_of_W ? v.W : v.U)(b, n, m, k) * dO(b, n, e, k);
-          }
-  Array dW(v.W.sizes());
-  reference::Array<double> dP_w, dP_l;
-  reference::MixBackward<double>(v.W, in.P_w, reference::MixedBy::kStatic, dU, dW, dP_w);
-  if (slips.dP_w_of_U) {
-    dP_w = {};
-    Array unused(v.W.sizes());
-    reference::MixBackward<double>(v.U, in.P_w, reference::MixedBy::kStatic, dU, unused, dP_w);
-  }
-  if (slips.P_w_not_transposed) {
-    dW = Array(v.W.sizes());
-    reference::Mix<double>(dU, in.P_w, reference::MixedBy::kStatic, dW);
-  }
-  Array dL(v.L.sizes());
-  for (int64_t b = 0; b < B; ++b)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t h = 0; h < dL.size(3); ++h) {
-        double D = 0;
-        for (int64_t m = 0; m < S; ++m) {
-          D += (slips.D_without_W ? 1 : v.W(b, n, m, h)) * (slips.D_of_U ? dU(b, n, m, h) : dW(b, n, m, h));
-        }
-        for (int64_t m = 0; m < S; ++m) {
-          dL(b, n, m, h) = (slips.no_W ? 1 : v.W(b, n, m, h)) * (dW(b, n, m, h) - (slips.no_D ? 0 : D));
-        }
-      }
-  Array dJ(v.J.sizes());
-  reference::MixBackward<double>(v.J, in.P_l, reference::MixedBy::kStatic, dL, dJ, dP_l);
-  if (slips.P_l_not_transposed) {
-    dJ = Array(v.J.sizes());
-    reference::Mix<double>(dL, in.P_l, reference::MixedBy::kStatic, dJ);
-  }
-  const double scale = std::pow(in.scale, slips.scale_power);
-  Array dQ("dQ[b, n, d_k, h_k]", Array(in.Q.sizes())), dK("dK[b, m, d_k, h_k]", Array(in.K.sizes()));
-  for (int64_t b = 0; b < B; ++b)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t m = 0; m < S; ++m)
-        for (int64_t e = 0; e < in.Q.size(2); ++e)
-          for (int64_t k = 0; k < dJ.size(3); ++k) {
-            if (counts(m, S)) dQ(b, n, e, k) += scale * dJ(b, n, m, k) * in.K(b, m, e, k);
-            if (counts(n, N)) dK(b, m, e, k) += scale * dJ(b, n, m, k) * in.Q(b, n, e, k);
-          }
-  if (slips.last_alone) {
-    for (int64_t h = 0; h < dL.size(3); ++h) {
-      for (int64_t k = 0; k < dJ.size(3); ++k) dP_l(k, h) = v.J(B - 1, N - 1, S - 1, k) * dL(B - 1, N - 1, S - 1, h);
-      for (int64_t u = 0; u < dU.size(3); ++u) dP_w(h, u) = v.W(B - 1, N - 1, S - 1, h) * dU(B - 1, N - 1, S - 1, u);
-    }
-  }
-  return {dV, Array("dP_w[h, h_v]", dP_w), Array("dP_l[h_k, h]", dP_l), dQ, dK};
-}
-
 void Check_5_3(AnyFunction function, Checker& checker) {
   for (const CoreSizes& s : {kSquare, kDistinct}) {
     const Core core = TalkingCore(s);
@@ -292,16 +106,6 @@ void Check_5_3(AnyFunction function, Checker& checker) {
                            {"dP_l[h_k, h]", d.P_l},
                            {"dQ[b, n, d_k, h_k]", d.Q},
                            {"dK[b, m, d_k, h_k]", d.K}};
-    const auto with = [&](const GradientSlips& slips) {
-      return [&core, &dO, slips] { return TalkingBackward(core, dO, slips); };
-    };
-    const auto replaced = [&](size_t i, const Array& wrong) {
-      return [right, i, wrong] {
-        Results results = right;
-        results[i] = wrong;
-        return results;
-      };
-    };
     checker.Expect(
         Describe(s),
         [&] {
@@ -312,42 +116,7 @@ void Check_5_3(AnyFunction function, Checker& checker) {
           return Results{g.dV, g.dP_w, g.dP_l, g.dQ, g.dK};
         },
         right,
-        {{"missing D",
-          "the softmax's gradient lacks D: dL = W · (dW - D) with D[b, n, h] = Σ_m W · dW, for all weights of a query "
-          "sum to 1.",
-          with({.no_D = true})},
-         {"D without W", "D = Σ_m W · dW: the sum lacks the factor W.", with({.D_without_W = true})},
-         {"W missing", "dL = W · (dW - D): the factor W is missing.", with({.no_W = true})},
-         {"D of U", "D is made of dU: the softmax is between L and W, so D[b, n, h] = Σ_m W · dW with dW = dU·P_wᵀ.",
-          with({.D_of_U = s.h == s.h_v})},
-         {"dP_l transposed", "dP_l is transposed: dP_l[k, h] = Σ_bnm J[k] · dL[h] has the shape of P_l.",
-          replaced(2, Transposed(right[2]))},
-         {"dP_w transposed", "dP_w is transposed: dP_w[h, v] = Σ_bnm W[h] · dU[v] has the shape of P_w.",
-          replaced(1, Transposed(right[1]))},
-         {"P_l on the way back",
-          "on the way back P_l is used as on the way there: dJ[k] = Σ_h dL[h] · P_l[k, h] sums over h.",
-          with({.P_l_not_transposed = s.h == s.h_k})},
-         {"P_w on the way back",
-          "on the way back P_w is used as on the way there: dW[h] = Σ_v dU[v] · P_w[h, v] sums over h_v.",
-          with({.P_w_not_transposed = s.h == s.h_v})},
-         {"dV of W", "dV is made of W: the values are read with U, O = Σ_m U · V, so dV = Σ_n U · dO.",
-          with({.dV_of_W = s.h == s.h_v})},
-         {"dP_w of U", "dP_w is made of U: P_w multiplies W, U = W·P_w, so dP_w[h, v] = Σ_bnm W[h] · dU[v].",
-          with({.dP_w_of_U = s.h == s.h_v})},
-         {"sum overwritten",
-          "only the last term is left in the sum. Where several numbers pass a gradient back, add with +=.",
-          with({.last_alone = true})},
-         {"logits without scale", "the scale is missing on the way there: J = scale · Q·K.",
-          [&] {
-            Core changed = core;
-            changed.scale = 1;
-            return TalkingBackward(changed, dO);
-          }},
-         {"scale missing",
-          "this gradient lacks the scale: J = scale · Q·K, so dQ = scale · Σ_m dJ · K and dK = scale · Σ_n dJ · Q.",
-          with({.scale_power = 0})},
-         {"scale twice", "this gradient has the scale twice. Once is right: dQ = scale · Σ_m dJ · K.",
-          with({.scale_power = 2})}});
+        SlipsOf<BackwardCase>({core}, BackwardSlips(core), [&](const BackwardCase& c) { return BackwardOf(c, dO); }));
   }
 }
 

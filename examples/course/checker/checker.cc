@@ -113,29 +113,106 @@ std::string FirstDifference(const Array& got, const Array& right, double toleran
   return text;
 }
 
+// An array as it is with two of its dimensions exchanged.
+Array Exchanged(const Array& array, size_t p, size_t q) {
+  std::vector<int64_t> sizes = array.sizes();
+  std::swap(sizes[p], sizes[q]);
+  Array result(sizes);
+  for (size_t i = 0; i < array.values().size(); ++i) {
+    std::vector<int64_t> index = IndexOf(array, i);
+    std::swap(index[p], index[q]);
+    int64_t at = 0;
+    for (size_t dim = 0; dim < sizes.size(); ++dim) at = at * sizes[dim] + index[dim];
+    result.values()[static_cast<size_t>(at)] = array.values()[i];
+  }
+  return result;
+}
+
+// A slip that gives what was got; null if none does. First one that gives all results, then one that gives the one that
+// is wrong first; of each, those of one mistake before those of two.
+const Slip* Recognised(const std::vector<Slip>& slips, const Results& got, const Results& right, size_t first,
+                       double tolerance) {
+  const Slip* partly = nullptr;
+  for (const bool two : {false, true}) {
+    for (const Slip& slip : slips) {
+      if (slip.two != two) continue;
+      try {
+        const Results wrong = slip.wrong();
+        if (Same(wrong.at(first), right[first], tolerance) || !Same(got[first], wrong[first], tolerance)) continue;
+        bool all = true;
+        for (size_t i = 0; i < right.size(); ++i) all = all && Same(got.at(i), wrong.at(i), tolerance);
+        if (all) return &slip;
+        if (partly == nullptr) partly = &slip;
+      } catch (const std::out_of_range&) {
+        continue;  // of these sizes the slip reads what is not there
+      }
+    }
+  }
+  return partly;
+}
+
+struct Seen {
+  std::string name, hint;  // empty: nothing
+};
+
+// What the numbers themselves show, where no slip of the exercise gives them.
+Seen LookAt(const Array& got, const Array& right, double tolerance) {
+  const std::vector<std::string> names = NamesOf(right);
+  for (size_t p = 0; p < names.size(); ++p)
+    for (size_t q = p + 1; q < names.size(); ++q) {
+      if (Same(got, Exchanged(right, p, q), tolerance)) {
+        return {"dimensions exchanged",
+                "these are the right numbers with " + names[p] + " and " + names[q] + " exchanged."};
+      }
+    }
+  if (got.sizes() != right.sizes() || right.values().size() < 2) return {};
+  const auto& a = got.values();
+  const auto& b = right.values();
+  const double bound = BoundOf(right, tolerance);
+  const auto all = [&](auto holds) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!holds(a[i], b[i])) return false;
+    }
+    return true;
+  };
+  if (all([](double x, double) { return x == 0; })) return {"all zero", "all of it is 0: is it ever written?"};
+  if (!all([](double x, double y) { return !std::isnan(x) || std::isnan(y); })) {
+    return {"no number", "nan comes of 0/0, of ∞ - ∞, and of a number that was never set."};
+  }
+  if (!all([](double x, double y) { return std::isfinite(x) && std::isfinite(y); })) return {};
+  const auto largest = static_cast<size_t>(
+      std::max_element(b.begin(), b.end(), [](double x, double y) { return std::abs(x) < std::abs(y); }) - b.begin());
+  const double factor = a[largest] / b[largest], offset = a[largest] - b[largest];
+  const auto others = std::count_if(b.begin(), b.end(), [&](double y) { return std::abs(y) > bound; });
+  if (others > 1 && all([&](double x, double y) { return Close(x, factor * y, std::abs(factor) * bound); })) {
+    if (std::abs(factor + 1) < 1e-6) return {"sign", "every element has the wrong sign."};
+    return {"a factor", "every element is " + Number(factor, "%.4g") + " times what it should be."};
+  }
+  if (all([&](double x, double y) { return Close(x - offset, y, bound); })) {
+    return {"an offset", "every element is what it should be + " + Number(offset, "%.4g") + "."};
+  }
+  return {};
+}
+
 }  // namespace
 
 void Checker::Expect(const std::string& where, const Results& got, const Results& right, const std::vector<Slip>& slips,
                      double tolerance) {
-  for (const Slip& slip : slips) Knows(slip.name);
+  for (const Slip& slip : slips) {
+    if (!slip.two) Knows(slip.name);
+  }
   for (size_t i = 0; i < right.size(); ++i) {
     const std::string difference = FirstDifference(got.at(i), right[i], tolerance);
     if (difference.empty()) continue;
-    for (const Slip& slip : slips) {
-      try {
-        const Results wrong = slip.wrong();
-        if (Same(wrong.at(i), right[i], tolerance) || !Same(got[i], wrong[i], tolerance)) continue;
-      } catch (const std::out_of_range&) {
-        continue;  // of these sizes the slip reads what is not there
-      }
-      Require(false, "with " + where + ": " + difference, slip.name, slip.hint);
-    }
+    const std::string message = "with " + where + ": " + difference;
+    if (const Slip* slip = Recognised(slips, got, right, i, tolerance)) Require(false, message, slip->name, slip->hint);
     for (size_t j = 0; j < right.size(); ++j) {
       if (j == i || !Same(got[i], right[j], tolerance)) continue;
-      Require(false, "with " + where + ": " + difference, "results exchanged",
+      Require(false, message, "results exchanged",
               "these are the numbers of " + TensorOf(right[j]) + ": two results are exchanged.");
     }
-    Require(false, "with " + where + ": " + difference);
+    const Seen seen = LookAt(got[i], right[i], tolerance);
+    Require(false, message, seen.name, seen.hint);
   }
 }
 
@@ -232,6 +309,11 @@ Array Random(const std::string& bracket, const std::vector<int64_t>& sizes, doub
   const crosstalk::RandomKey key{.seed = 1, .stream = crosstalk::StreamId(bracket), .step = 0};
   for (size_t i = 0; i < array.values().size(); ++i) array.values()[i] = stddev * crosstalk::Normal(key, i);
   return array;
+}
+
+std::string ScaledBy(double used, double scale) {
+  return "the logits are multiplied by " + Number(used, "%.4g") + ", should be by scale = " + Number(scale, "%.4g") +
+         ".";
 }
 
 std::string ListOf(const std::vector<int64_t>& sizes) { return ToString(crosstalk::Shape(sizes)); }

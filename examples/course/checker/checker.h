@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,12 +16,45 @@ namespace course {
 
 using Results = std::vector<Array>;  // each with its bracket
 
-// Common mistakes and their results: a solution with these results gets the hint.
+// A common mistake and its results: a solution with these results gets the hint.
 struct Slip {
   std::string name;
   std::string hint;
   std::function<Results()> wrong;
+  bool two = false;  // two mistakes at once
 };
+
+// A slip as what it changes in a case of the exercise.
+template <typename Case>
+struct Change {
+  std::string name;
+  std::string hint;
+  std::function<void(Case&)> make;
+};
+
+// The slips that make one of the changes, and those that make two of them.
+template <typename Case>
+std::vector<Slip> SlipsOf(const Case& right, const std::vector<Change<Case>>& changes,
+                          const std::function<Results(const Case&)>& results) {
+  const auto shared = std::make_shared<const std::pair<Case, std::vector<Change<Case>>>>(right, changes);
+  const auto with = [&](size_t i, size_t j) {
+    return [shared, results, i, j] {
+      Case changed = shared->first;
+      shared->second[i].make(changed);
+      if (i != j) shared->second[j].make(changed);
+      return results(changed);
+    };
+  };
+  std::vector<Slip> slips;
+  for (size_t i = 0; i < changes.size(); ++i) slips.push_back({changes[i].name, changes[i].hint, with(i, i)});
+  for (size_t i = 0; i < changes.size(); ++i)
+    for (size_t j = i + 1; j < changes.size(); ++j) {
+      slips.push_back({changes[i].name + " + " + changes[j].name,
+                       "two slips at once. First: " + changes[i].hint + " Second: " + changes[j].hint, with(i, j),
+                       true});
+    }
+  return slips;
+}
 
 // Thrown where a result cannot be compared: of other sizes than the exercise asks for.
 class NoResult : public std::runtime_error {
@@ -123,6 +157,8 @@ Signature* As(AnyFunction function) {
 
 // Normal numbers, a function of the bracket and the sizes.
 Array Random(const std::string& bracket, const std::vector<int64_t>& sizes, double stddev = 1);
+// "the logits are multiplied by 0.25, should be by scale = 0.5."
+std::string ScaledBy(double used, double scale);
 // "[2, 3]"
 std::string ListOf(const std::vector<int64_t>& sizes);
 // P[i, j] as P[j, i], of the same bracket.
