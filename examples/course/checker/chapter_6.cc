@@ -1,4 +1,4 @@
-// Chapter 6: the fused kernel, but for the kernels themselves.
+// Chapter 6: the fused kernel. kernel_checks.cc has the exercises that ask for kernels.
 #include <cmath>
 #include <limits>
 #include <map>

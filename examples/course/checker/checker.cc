@@ -189,7 +189,7 @@ Seen LookAt(const Array& got, const Array& right, double tolerance) {
     return {"a factor", "every element is " + Number(factor, "%.4g") + " times what it should be."};
   }
   if (all([&](double x, double y) { return Close(x - offset, y, bound); })) {
-    return {"an offset", "every element is what it should be + " + Number(offset, "%.4g") + "."};
+    return {"an offset", "every element is off by " + Number(offset, "%.4g") + "."};
   }
   return {};
 }
