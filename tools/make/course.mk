@@ -22,20 +22,28 @@ $(COURSE_CASES): examples/course/checker/write_cases.sh examples/course/checker/
 	@sh examples/course/checker/write_cases.sh > $@.tmp && mv $@.tmp $@
 $(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES)
 
+# A solution is compiled in half a second, and the standard library checks its indices; those of kernels, which are measured,
+# run as fast as the compiler makes them. A function without its return is an error: it would crash. Where exercise.h is
+# the first that a solution includes, g++ takes it as it was compiled before, except with other flags, as for kernels.
+COURSE_HEADERS := $(BUILD)/course/headers
+COURSE_HEADER := $(COURSE_HEADERS)/examples/course/checker/exercise.h.gch
+COURSE_COMPILE := $(CXX) -I$(COURSE_HEADERS) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS) \
+    $(REQUIRED_LDFLAGS) -Wno-unused-parameter -Werror=return-type $(LIGHTEST_CXXFLAGS) -D_GLIBCXX_ASSERTIONS
+$(COURSE_HEADER): examples/course/checker/exercise.h $(BUILD)/flags | $(INCLUDE_LINKS)
+	@mkdir -p $(@D)
+	@echo "  compile $<"
+	@$(COURSE_COMPILE) -x c++-header $< -o $@
+COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast -U_GLIBCXX_ASSERTIONS
+
 # Checks solutions, each loaded as a shared object by a process that has the library's public names: hence all of them.
 COURSE_GRADE := $(BUILD)/tests/course/grade
-$(COURSE_GRADE): $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models)
+$(COURSE_GRADE): $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models) | $(COURSE_HEADER)
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) -rdynamic $< -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	  $(LDLIBS) -o $@
 
-# A solution is compiled in a second, and the standard library checks its indices; those of kernels, which are measured,
-# run as fast as the compiler makes them. A function without its return is an error: it would crash.
-COURSE_COMPILE := $(COMPILE) $(REQUIRED_LDFLAGS) -shared -Wno-unused-parameter -Werror=return-type $(LIGHTEST_CXXFLAGS) \
-    -D_GLIBCXX_ASSERTIONS
-COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast -U_GLIBCXX_ASSERTIONS
-COURSE_ARGUMENTS = --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
+COURSE_ARGUMENTS = --compile $(call quoted,$(COURSE_COMPILE) -shared) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
     --work $(BUILD)/course/work --stubs examples/course/exercises --hide examples/course/solutions
 COURSE_RESULTS = --json $(BUILD)/course/grade.json --table $(BUILD)/course/grade.txt $(if $(COURSE_N),--chapters '$(COURSE_N)')
 
@@ -59,15 +67,15 @@ COURSE_STUB := examples/course/exercises/$(subst .,_,$(COURSE_N)).cc
 COURSE_FILE := $(COURSE_FOLDER)/$(notdir $(COURSE_STUB))
 
 .PHONY: exercise
-exercise: $(COURSE_GRADE)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
+exercise: $(COURSE_GRADE) $(COURSE_HEADER)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
 	@mkdir -p $(call quoted,$(COURSE_FOLDER))
 	@[ -e $(call quoted,$(COURSE_FILE)) ] || { cp $(COURSE_STUB) $(call quoted,$(COURSE_FILE)) && \
 	  echo $(call quoted,$(COURSE_FILE) is yours and says what is asked: write it and make exercise N=$(COURSE_N) again); }
 	@$(COURSE_GRADE) $(COURSE_ARGUMENTS) --exercise $(COURSE_N) $(call quoted,$(COURSE_FOLDER))
 
 .PHONY: grade
-grade: $(COURSE_GRADE)  ## points of all solutions in exercises/, or of many students: SUBMISSION=FOLDER of folders; N=3,5: chapters
+grade: $(COURSE_GRADE) $(COURSE_HEADER)  ## points of all solutions in exercises/, or of many students: SUBMISSION=FOLDER of folders; N=3,5: chapters
 	@$(COURSE_GRADE) $(COURSE_ARGUMENTS) $(COURSE_RESULTS) $(if $(filter SUBMISSION,$(GIVEN)),--students )$(call quoted,$(COURSE_FOLDER))
 
-everything: $(COURSE_GRADE)
--include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN)))
+everything: $(COURSE_GRADE) $(COURSE_HEADER)
+-include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN))) $(COURSE_HEADER:.gch=.d)

@@ -1,6 +1,9 @@
 #include "examples/course/checker/grade.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,6 +187,7 @@ Worker StartWorker(const GradeSettings& settings, const Task& task) {
   worker.process = fork();
   if (worker.process < 0) throw std::runtime_error("no process could be started");
   if (worker.process == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // and its box with it
     std::string text;
     try {
       const Outcome outcome =
