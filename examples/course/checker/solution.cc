@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +28,8 @@ using crosstalk::Json;
 using crosstalk::StrCat;
 using State = Outcome::State;
 
-constexpr uint64_t kMostText = 1 << 20;  // of a file
+constexpr uint64_t kMostText = 1 << 20, kMostIncluded = 64 << 10;  // of a file, and of others that count as part of it
+constexpr size_t kMostFiles = 100, kMostMessage = 2000;
 constexpr unsigned kCompileSeconds = 30;
 constexpr uint64_t kCompileBytes = uint64_t{3} << 30, kRunBytes = uint64_t{4} << 30;
 
@@ -236,7 +238,8 @@ void Compile(const Exercise& exercise, const Submission& submission, const Compi
   }
   if (!WIFEXITED(ended.status) || WEXITSTATUS(ended.status) != 0) {
     const std::string line = FirstLineWith(ended.output, "rror:");
-    throw Stopped{State::kNotCompiled, !line.empty() ? line : ended.output.substr(0, ended.output.find('\n'))};
+    const std::string first = ended.output.substr(0, ended.output.find('\n'));
+    throw Stopped{State::kNotCompiled, (line.empty() ? first : line).substr(0, kMostMessage)};
   }
 }
 
@@ -286,7 +289,7 @@ Outcome CheckFile(const Exercise& exercise, const Submission& submission, const 
       if (state <= 0 || state > static_cast<int>(State::kSilent)) {
         throw Stopped{State::kSilent, "it writes to the checker itself"};
       }
-      throw Stopped{static_cast<State>(state), answer.substr(1, 2000)};
+      throw Stopped{static_cast<State>(state), answer.substr(1, kMostMessage)};
     });
     close(object);
   } catch (const Stopped& stopped) {
@@ -302,11 +305,12 @@ std::string Fingerprint(const Exercise& exercise, const Submission& submission, 
   crc.Update(program + CommandOf(exercise, compiler));
   std::vector<fs::path> files;
   std::error_code ignored;
-  for (fs::recursive_directory_iterator at(submission.folder, ignored), end; at != end; at.increment(ignored)) {
-    const std::string name = at->path().filename().string();
-    const bool another = FindExercise(name.substr(0, 1) + "." + name.substr(std::min<size_t>(2, name.size()), 1)) &&
-                         name.size() == 6 && name.substr(3) == ".cc" && name != FileOf(exercise);
-    if (!another && files.size() < 1000) files.push_back(at->path());
+  fs::recursive_directory_iterator at(submission.folder, ignored);
+  for (; at != fs::recursive_directory_iterator() && files.size() < kMostFiles; at.increment(ignored)) {
+    const fs::path name = at->path().filename();
+    const auto is_file_of = [&](const Exercise& other) { return name == FileOf(other); };
+    const bool another = std::any_of(Exercises().begin(), Exercises().end(), is_file_of);
+    if (!another || name == FileOf(exercise)) files.push_back(at->path());
   }
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
@@ -315,7 +319,7 @@ std::string Fingerprint(const Exercise& exercise, const Submission& submission, 
     crc.Update(StrCat("\n", file.lexically_relative(submission.folder).string(), "\n", status.st_mode, "\n"));
     if (!S_ISREG(status.st_mode)) continue;
     try {
-      crc.Update(crosstalk::ReadFile(file.string(), kMostText));
+      crc.Update(crosstalk::ReadFile(file.string(), file.filename() == FileOf(exercise) ? kMostText : kMostIncluded));
     } catch (const crosstalk::Error&) {
       crc.Update(StrCat(status.st_size, " ", status.st_mtim.tv_sec));
     }
