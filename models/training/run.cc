@@ -12,6 +12,7 @@
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
@@ -28,6 +29,15 @@ RunSession SessionFrom(int64_t step, Precision precision) {
           .simd_target = kernels::SimdTargetName(),
           .platform = GetPlatformInfo(),
           .bfloat16_unit = precision == Precision::kBFloat16 ? kernels::BFloat16UnitName() : ""};
+}
+
+uint64_t ChecksumOf(const Module& module) {
+  Crc64 checksum;
+  for (const NamedTensor& one : ParameterTensors(module)) {
+    const int64_t bytes = one.tensor.num_elements() * SizeOf(one.tensor.dtype());
+    checksum.Update(one.tensor.raw_data(), static_cast<size_t>(bytes));
+  }
+  return checksum.value();
 }
 
 // Looks before it leaves a lock, so that a folder that is refused stays as it is.
@@ -55,7 +65,8 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
       ranks_(std::move(state_.leader)),
       alone_(ranks_ ? nullptr : std::make_unique<LocalReducer>(config_->optimization.shards)),
       batches_(MakeBatches(*config_, state_.data, reducer().parts(), observer_.stop)),
-      saved_(state_.checkpoint.has_value()) {
+      saved_(state_.checkpoint.has_value()),
+      weights_(saved_ ? ChecksumOf(*state_.model) : 0) {
   Begin();
 }
 
@@ -164,6 +175,7 @@ void TrainingRun::Evaluate() {
   AppendPictures();
   state_.last_evaluation = evaluation;
   saved_ = false;
+  weights_ = ChecksumOf(*state_.model);
   if (observer_.evaluation) observer_.evaluation(evaluation);
 }
 
@@ -196,6 +208,7 @@ void TrainingRun::SaveCheckpoint() {
       step(), files,
       IsEvaluated() ? std::optional<double>(Score(state_.last_evaluation->result.metrics[0])) : std::nullopt);
   saved_ = true;
+  weights_ = ChecksumOf(*state_.model);
   for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->run.keep)).failed)
     observer_.Report(stays);
 }
@@ -216,7 +229,17 @@ void TrainingRun::DoWhatIsDue() {
 }
 
 void TrainingRun::Save() {
-  if (!saved_) SaveCheckpoint();
+  const bool known = saved_ || IsEvaluated();
+  const bool changed = known && ChecksumOf(*state_.model) != weights_;
+  if (changed) state_.last_evaluation.reset();  // the checkpoint's score would be that of other weights
+  if (!saved_ || changed) SaveCheckpoint();
+  const bool ended = step() == config_->optimization.steps && KindOf(folder_.ModelFile()) != PathKind::kNothing;
+  if (changed && ended) WriteModelFile();
+}
+
+void TrainingRun::WriteModelFile() const {
+  lock_->CheckHeld();
+  WriteSafetensors(folder_.ModelFile(), ParameterTensors(*state_.model));
 }
 
 void TrainingRun::BeginSession() {
@@ -253,8 +276,7 @@ TrainingSummary TrainingRun::Finish() {
   if (!finished) Save();
   if (!IsEvaluated()) finished = false;  // the signal came in the last evaluation: the run is whole except for that
   if (finished) {
-    lock_->CheckHeld();
-    WriteSafetensors(folder_.ModelFile(), ParameterTensors(*state_.model));
+    WriteModelFile();
     if (state_.data.tasks != nullptr && !answered_) {
       try {
         WriteTaskResults(folder_.path(), config_->optimization.steps, *state_.data.tasks, {.stop = observer_.stop});

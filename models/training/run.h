@@ -69,7 +69,8 @@ class TrainingRun {
   std::optional<StepResult> NextStep();
   // Train's work after its last step: after the last one the end, before it a checkpoint to go on from.
   TrainingSummary Finish();
-  // A checkpoint of the steps done, if there is none yet.
+  // A checkpoint of the steps done, if there is none yet or somebody has written into the parameters since; and then
+  // model.safetensors too, if the run has ended.
   void Save();
   const std::optional<RunEvaluation>& last_evaluation() const { return state_.last_evaluation; }
 
@@ -85,6 +86,7 @@ class TrainingRun {
   void DoWhatIsDue();
   void Evaluate();
   void SaveCheckpoint();
+  void WriteModelFile() const;
   GradientReducer& reducer() { return ranks_ ? ranks_->reducer() : *alone_; }
 
   ResolvedConfig config_;
@@ -104,6 +106,7 @@ class TrainingRun {
   Stopwatch session_;                   // since then
   bool answered_ = false;               // the tasks, by an earlier session
   bool saved_ = false;                  // steps and evaluations, in a checkpoint
+  uint64_t weights_ = 0;                // checksum of the parameters that were last saved, loaded or evaluated
   std::optional<Baselines> baselines_;  // of held_out_, once they have been computed
 };
 

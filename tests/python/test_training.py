@@ -1,6 +1,7 @@
 """A run driven from Python is the command's run; and its model."""
 
 import concurrent.futures
+import json
 import pathlib
 import tempfile
 import unittest
@@ -59,6 +60,28 @@ class TrainingTest(unittest.TestCase):
                 training.step()
                 raise KeyboardInterrupt
         self.assertEqual(crosstalk.Training(self.folder / "run", resume="auto").description["step"], 2)
+
+    def test_a_save_writes_what_is_in_memory(self):
+        training = crosstalk.Training(self.folder / "run", **TINY)
+
+        def saved():
+            (name, array), *_ = training.model.parameters.items()
+            array += 1
+            training.save()
+            return (crosstalk.Model(self.folder / "run").parameters[name] == array).all()
+
+        self.assertTrue(saved() and saved(), "before the first step")
+        list(training)
+        self.assertTrue(saved(), "after the last one")
+        checkpoint = max((self.folder / "run/checkpoints").iterdir())
+        self.assertEqual((self.folder / "run/model.safetensors").read_bytes(),
+                         (checkpoint / "model.safetensors").read_bytes())
+        self.assertIsNone(json.loads((checkpoint / "state.json").read_text())["evaluation"], "is of other weights")
+        before = checkpoint.stat().st_mtime_ns
+        training.save()
+        self.assertEqual(checkpoint.stat().st_mtime_ns, before, "nothing has changed")
+        training.close()
+        self.assertFalse(crosstalk.Training(self.folder / "run", resume="auto").step())
 
     def test_an_option_that_is_not_known_is_named(self):
         with self.assertRaises(crosstalk.UsageError) as raised:

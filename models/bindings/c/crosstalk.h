@@ -219,7 +219,7 @@ CT_API ct_status ct_training_step(ct_training* training, int* more);
 /* JSON of the last step of this session, as a line of metrics.jsonl; null before it. "evaluation": the run's last
  * one, or null. Reads. */
 CT_API ct_status ct_training_metrics(const ct_training* training, const char** json);
-/* A checkpoint of the steps done, if there is none yet. Alone. */
+/* A checkpoint of the steps done, if there is none yet or the parameters were written to since. Alone. */
 CT_API ct_status ct_training_save(ct_training* training);
 /* The model as it is, whose parameters each step changes; it keeps the run. A step waits while it is used. */
 CT_API ct_status ct_training_model(const ct_training* training, ct_model** model);

@@ -75,7 +75,7 @@ class Training(Handle):
         return json_of("describe", self)
 
     def save(self):
-        """A checkpoint of the steps done, if there is none yet."""
+        """A checkpoint of the steps done, if there is none yet or the parameters were written to since."""
         call("training_save", self)
 
     def __exit__(self, *raised):
