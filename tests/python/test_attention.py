@@ -1,5 +1,6 @@
 """The layer on arrays, against the paper's equations in numpy and against differences."""
 
+import copy
 import unittest
 
 import crosstalk
@@ -75,6 +76,26 @@ class AttentionTest(unittest.TestCase):
         configuration = layer.description["configuration"]
         again = crosstalk.Attention(**configuration, seed=7, dtype="float64")
         numpy.testing.assert_array_equal(again.parameters["P_l"], layer.parameters["P_l"])
+
+    def test_an_assignment_to_a_parameter_writes_it(self):
+        layer = self.layer()
+        parameters = layer.parameters
+        parameters["P_l"] = numpy.eye(2, 3)
+        parameters["P_l"] *= 2
+        layer.parameters.update(P_w=numpy.ones((3, 4)))
+        numpy.testing.assert_array_equal(layer.parameters["P_l"], 2 * numpy.eye(2, 3))
+        self.assertTrue((parameters["P_w"] == 1).all())
+        for name, values, says in (("P_l", numpy.eye(3), r"P_l: is float64\[2, 3\], and cannot be set to float64\[3, 3\]"),
+                                   ("P_l", numpy.eye(2, 3, dtype="float32"), r"to float32\[2, 3\]; .*astype\(\"float64\"\)"),
+                                   ("P_l", 0.0, r"to float64\[\]"),
+                                   ("P_L", numpy.eye(2, 3), "there is no parameter 'P_L'; there are P_q, ")):
+            with self.assertRaisesRegex(crosstalk.UsageError, says):
+                layer.parameters[name] = values
+        with self.assertRaisesRegex(TypeError, "fixed"):
+            del layer.parameters["P_l"]
+        own = copy.deepcopy(parameters)  # a dict of arrays that are nobody else's
+        own["P_l"] = None
+        self.assertTrue((layer.parameters["P_w"] == 1).all() and "P_l" in layer.parameters)
 
     def test_errors_say_what_and_where(self):
         layer = self.layer()

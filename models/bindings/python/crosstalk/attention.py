@@ -4,7 +4,7 @@ from ctypes import byref, c_void_p
 
 from ._library import Handle, call, json_of, to_json
 from .passes import run
-from .tensor import Tensor, Tensors, take_arrays
+from .tensor import Parameters, Tensor, Tensors, take_arrays
 
 
 class Attention(Handle):
@@ -33,10 +33,8 @@ class Attention(Handle):
     def parameters(self):
         """The parameters by name: P_q[d_X, h_k, d_k], P_k[d_M, g_k, d_k], P_v[d_M, g_v, d_v], P_o[h_v, d_v, d_Y],
         P_l[h_k, h], P_w[h, h_v], …. The arrays are the layer's own memory: the next computation uses what is
-        written there."""
-        parameters = c_void_p()
-        call("parameters", self, byref(parameters))
-        return take_arrays(parameters.value)
+        written there, parameters["P_l"] = array too."""
+        return Parameters.of(self)
 
     def forward(self, X, M=None, *, key_padding_mask=None, attention_mask=None, bias=None, weights=False,
                 training=False, seed=1, step=0, record=True):

@@ -7,7 +7,7 @@ from ctypes import byref, c_size_t, c_void_p
 from . import _errors
 from ._library import Handle, OnText, call, check, json_of, status_of, text_at, to_json
 from .passes import run
-from .tensor import Tensor, Tensors, take_arrays
+from .tensor import Parameters, Tensor, Tensors
 
 
 class Model(Handle):
@@ -37,10 +37,8 @@ class Model(Handle):
 
     @property
     def parameters(self):
-        """The parameters by name, as arrays over the model's own memory."""
-        parameters = c_void_p()
-        call("parameters", self, byref(parameters))
-        return take_arrays(parameters.value)
+        """The parameters by name, as arrays over the model's own memory; an assignment writes there."""
+        return Parameters.of(self)
 
     def forward(self, *, detail="results", training=False, seed=1, step=0, record=True, **inputs):
         """Inputs by the names that Hugging Face gives them → a Pass with outputs by theirs.

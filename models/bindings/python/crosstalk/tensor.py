@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+from collections.abc import MutableMapping
 from ctypes import byref, c_int64, c_size_t, c_void_p
 
 import numpy
@@ -166,3 +167,40 @@ def take_arrays(handle):
     finally:
         call("free", handle)
     return arrays
+
+
+class Parameters(dict):
+    """Arrays by name over an object's own memory. An assignment writes there; the names are fixed."""
+
+    @classmethod
+    def of(cls, handle):
+        """Those of a layer or a model."""
+        parameters = c_void_p()
+        call("parameters", handle, byref(parameters))
+        return cls(take_arrays(parameters.value))
+
+    def __setitem__(self, name, values):
+        if name not in self:
+            names = ", ".join(itertools.islice(self, 12)) + (", …" if len(self) > 12 else "")
+            raise UsageError(f"there is no parameter {name!r}; there are {names}")
+        mine, values = self[name], numpy.asarray(values)
+        if (values.dtype, values.shape) != (mine.dtype, mine.shape):
+            cast = f"; values.astype(\"{mine.dtype}\") fits" if values.shape == mine.shape else ""
+            raise UsageError(f"{name}: is {mine.dtype}{list(mine.shape)}, and cannot be set to "
+                             f"{values.dtype}{list(values.shape)}{cast}", name)
+        mine[...] = values
+
+    update = MutableMapping.update
+    setdefault = MutableMapping.setdefault
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
+
+    def __delitem__(self, *_):
+        raise TypeError("the names of parameters are fixed")
+
+    pop = popitem = clear = __delitem__
+
+    def __reduce__(self):  # a copy is of the arrays alone
+        return dict, (dict(self),)
