@@ -192,8 +192,10 @@ ct_dtype DTypeFrom(const dlpack::DataType& type) {
     if (type.code == dlpack::kInt && type.bits == 64) return CT_INT64;
     if (type.code == dlpack::kBool && type.bits == 8) return CT_BOOL;
   }
-  Fail(ErrorKind::kUsage, "DLPack: elements of type code ", int{type.code}, ", ", int{type.bits}, " bits and ",
-       type.lanes, " lanes; there are float32, float64, int32, int64 and bool");
+  constexpr const char* kCodes[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
+  const std::string name = type.code < std::size(kCodes) ? kCodes[type.code] : StrCat("code ", int{type.code}, " of ");
+  Fail(ErrorKind::kUsage, "DLPack: elements are ", name, int{type.bits}, type.lanes == 1 ? "" : " in lanes",
+       "; there are float32, float64, int32, int64 and bool: convert them first");
 }
 
 dlpack::DataType TypeOf(DType dtype) {

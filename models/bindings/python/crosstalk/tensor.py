@@ -87,7 +87,9 @@ class Tensor(Handle):
 
 def _wrap(array):
     if array.dtype not in _DTYPES:
-        raise UsageError(f"an array of {array.dtype}: there are {', '.join(map(str, _DTYPES))}")
+        near = {"f": "float32", "i": "int64", "u": "int64"}.get(array.dtype.kind)
+        raise UsageError(f"an array of {array.dtype}: there are {', '.join(map(str, _DTYPES))}" +
+                         (f"; array.astype(\"{near}\") is one" if near else ""))
     size = array.itemsize
     if not array.flags.aligned or any(stride < 0 or stride % size for stride in array.strides):
         array = array.copy()
