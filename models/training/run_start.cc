@@ -10,30 +10,12 @@
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
 namespace {
-
-// Error(kResource) if a step of the configuration, on one of so many ranks, does not fit into this machine.
-void CheckMemory(const ResolvedConfig& config, const ModelConfig& model, int ranks) {
-  constexpr const char* kAdvice = ": use a smaller model or batch, more shards, or activations = recompute";
-  const int64_t memory = GetPlatformInfo().total_memory_bytes;
-  int64_t bytes = 0;
-  try {
-    bytes = BytesOfRank(config, model, EstimateStep(config, model), ranks);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kResource) throw;
-    Fail(ErrorKind::kResource, "a training step needs more memory than a process can address", kAdvice);
-  }
-  if (memory > 0 && bytes > memory) {
-    Fail(ErrorKind::kResource, "a training step needs ", bytes / 1'000'000, " MB, and this machine has ",
-         memory / 1'000'000, " MB", kAdvice);
-  }
-}
 
 // Refuses names before the data is opened, which may take long. They do not depend on the vocabulary.
 void CheckFrozen(const TrainingConfig& config) {

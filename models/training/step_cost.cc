@@ -6,9 +6,11 @@
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/models/training/ranks/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
@@ -104,6 +106,22 @@ int64_t BytesOfRank(const ResolvedConfig& config, const ModelConfig& model_confi
   const auto not_held = static_cast<int64_t>((1 - share) * static_cast<double>(cost.optimizer_bytes));
   const int64_t received = std::min<int64_t>(kMostReceiving * largest, trainable);
   return cost.in_turn_bytes - not_held - fewer_kept * trainable + received;
+}
+
+void CheckMemory(const ResolvedConfig& config, const ModelConfig& model, int ranks) {
+  constexpr const char* kAdvice = ": use a smaller model or batch, more shards, or activations = recompute";
+  const int64_t memory = GetPlatformInfo().total_memory_bytes;
+  int64_t bytes = 0;
+  try {
+    bytes = BytesOfRank(config, model, EstimateStep(config, model), ranks);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    Fail(ErrorKind::kResource, "a training step needs more memory than a process can address", kAdvice);
+  }
+  if (memory > 0 && bytes > memory) {
+    Fail(ErrorKind::kResource, "a training step needs ", bytes / 1'000'000, " MB, and this machine has ",
+         memory / 1'000'000, " MB", kAdvice);
+  }
 }
 
 }  // namespace crosstalk

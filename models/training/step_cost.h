@@ -44,5 +44,7 @@ inline StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& voc
 // of the parameters that they update alone: in_turn_bytes less what it does not hold, plus the largest gradients that
 // it receives. `cost` is EstimateStep's.
 int64_t BytesOfRank(const ResolvedConfig& config, const ModelConfig& model, const StepCost& cost, int ranks);
+// Error(kResource) if a step, on one of so many ranks, does not fit into this machine.
+void CheckMemory(const ResolvedConfig& config, const ModelConfig& model, int ranks);
 
 }  // namespace crosstalk
