@@ -138,15 +138,7 @@ class FileSource : public TextSource {
     if (min_bytes > size_) {
       Fail(ErrorKind::kData, name_, ": too short: ", size_, " bytes of text where ", min_bytes, " are needed");
     }
-    const int64_t per_epoch = std::max<int64_t>(1, size_ / stride);
-    int64_t position = example % per_epoch * stride;
-    if (order == Order::kShuffled) {
-      const int64_t epoch = example / per_epoch;
-      const RandomKey key = ExampleKey(seed, "models.text.corpus", epoch);
-      const auto offset = static_cast<int64_t>(UniformInt(key, ~uint64_t{0}, size_));
-      position = (PermutedIndex(example % per_epoch, per_epoch, key) * stride + offset) % size_;
-    }
-    return ReadWords(position, min_bytes);
+    return ReadWords(PlaceInRing(size_, stride, seed, example, order), min_bytes);
   }
 
  private:
@@ -340,6 +332,37 @@ TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& s
     corpus.training = MakeSource(options.path, training, stop);
     corpus.validation = MakeSource(StrCat(options.path, ": ", NamesOf(validation)), validation, stop);
   }
+  corpus.description =
+      StrCat("training on ", corpus.training->Describe(), ", validation on ", corpus.validation->Describe());
+  return corpus;
+}
+
+namespace {
+
+class IdSource : public TextSource {
+ public:
+  explicit IdSource(std::vector<int32_t> ids) : ids_(std::move(ids)) {}
+
+  std::string Describe() const override { return StrCat(ids_.size(), " token ids"); }
+  std::optional<int64_t> num_bytes() const override { return std::nullopt; }
+  TextSegment ReadDocuments(uint64_t, int64_t, int64_t, int64_t, Order) const override {
+    Fail(ErrorKind::kUsage, "token ids have no text, which is read here; give text");
+  }
+  const std::vector<int32_t>* ids() const override { return &ids_; }
+
+ private:
+  std::vector<int32_t> ids_;
+};
+
+}  // namespace
+
+TextCorpus MakeIdCorpus(const std::vector<int32_t>& ids) {
+  if (ids.size() < 2) Fail(ErrorKind::kData, "token ids: there are ", ids.size(), ", and must be at least 2");
+  const auto wanted = static_cast<int64_t>(std::ceil(static_cast<double>(ids.size()) * kValidationShare));
+  const auto cut = ids.end() - wanted;
+  TextCorpus corpus;
+  corpus.training = std::make_shared<IdSource>(std::vector<int32_t>(ids.begin(), cut));
+  corpus.validation = std::make_shared<IdSource>(std::vector<int32_t>(cut, ids.end()));
   corpus.description =
       StrCat("training on ", corpus.training->Describe(), ", validation on ", corpus.validation->Describe());
   return corpus;

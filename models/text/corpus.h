@@ -82,6 +82,8 @@ class TextSource {
   virtual std::vector<bool> AskedFor(int64_t /*example*/, const ChunkLocation& chunk) const {
     return std::vector<bool>(chunk.tokens.size(), true);
   }
+  // Its tokens, where it is made of these and has no text: ReadDocuments is then Error(kUsage). Else null.
+  virtual const std::vector<int32_t>* ids() const { return nullptr; }
 };
 
 // A corpus and its two parts. `validation` holds text that `training` never gives.
@@ -93,13 +95,14 @@ struct TextCorpus {
 
 // What a line of JSONL has its text in, where nothing else is said.
 inline constexpr char kTextField[] = "text";
+inline constexpr double kValidationShare = 0.05;
 
 struct FileCorpusOptions {
   std::string path;                  // a .jsonl or .json file, any other as plain text, each may be a .gz; or a folder
   std::string validation_path = {};  // the same; empty: part of `path` is held out
   uint64_t seed = 0;                 // chooses the files that are held out
-  double validation_share = 0.05;
   std::string text_field = kTextField;  // of a line of JSONL: the name of the string that is its text
+  double validation_share = kValidationShare;
 };
 
 // Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text_field` is the document). A
@@ -117,6 +120,8 @@ struct FileCorpusOptions {
 // ReadSegment, a file that has been written to, cut or replaced since. A usage error of text_field if it is not "text"
 // and no file is JSONL. Throws Interrupted where `stop` says so.
 TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop = {});
+// The tokens of a text that somebody has tokenised, at least two; the last kValidationShare of them are held out.
+TextCorpus MakeIdCorpus(const std::vector<int32_t>& ids);
 // One path as a whole: nothing held out. For evaluation.
 std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop = {},
                                                  const std::string& text_field = kTextField);

@@ -29,6 +29,14 @@ int64_t PermutedIndex(int64_t index, int64_t count, const RandomKey& key) {
   return static_cast<int64_t>(value);
 }
 
+int64_t PlaceInRing(int64_t size, int64_t stride, uint64_t seed, int64_t example, TextSource::Order order) {
+  const int64_t per_epoch = std::max<int64_t>(1, size / stride);
+  if (order == TextSource::Order::kSequential) return example % per_epoch * stride;
+  const RandomKey key = ExampleKey(seed, "models.text.corpus", example / per_epoch);
+  const auto offset = static_cast<int64_t>(UniformInt(key, ~uint64_t{0}, size));
+  return (PermutedIndex(example % per_epoch, per_epoch, key) * stride + offset) % size;
+}
+
 SegmentSampler::SegmentSampler(const TextSource& source, int64_t count, int64_t bytes)
     : source_(source), count_(count), bytes_(bytes), stride_(bytes) {
   CROSSTALK_CHECK(count >= 1 && bytes >= 1, "sample: ", count, " segments of ", bytes,
@@ -88,7 +96,16 @@ ChunkDataset::ChunkDataset(std::shared_ptr<const TextSource> source, std::shared
                            int64_t length, uint64_t seed, TextSource::Order order)
     : source_(std::move(source)), tokenizer_(std::move(tokenizer)), length_(length), seed_(seed), order_(order) {
   CROSSTALK_CHECK(length >= 2, "dataset: chunks of ", length, " tokens; must be at least 2");
-  places_ = PlacesOf(*source_, *tokenizer_, length, length + kTokensToSpare);
+  const std::vector<int32_t>* const ids = source_->ids();
+  if (ids == nullptr) {
+    places_ = PlacesOf(*source_, *tokenizer_, length, length + kTokensToSpare);
+    return;
+  }
+  if (std::ssize(*ids) < length) {
+    Fail(ErrorKind::kData, source_->Describe(), ": too short for one example, which takes ", length,
+         ": give more or shorter inputs");
+  }
+  places_ = {.bytes_per_token = 1, .stride = length, .count = std::ssize(*ids) / length};
 }
 
 template <typename Tokens, typename Encode>
@@ -110,6 +127,13 @@ Tokens ChunkDataset::Read(int64_t example, std::string* text, const Encode& enco
 }
 
 std::vector<int32_t> ChunkDataset::Chunk(int64_t example) const {
+  if (const std::vector<int32_t>* const ids = source_->ids()) {
+    CROSSTALK_CHECK(example >= 0, "dataset: example ", example, " must not be negative");
+    const auto from = ids->begin() + PlaceInRing(std::ssize(*ids), length_, seed_, example, order_);
+    std::vector<int32_t> chunk(from, from + std::min(length_, std::distance(from, ids->end())));
+    chunk.insert(chunk.end(), ids->begin(), ids->begin() + (length_ - std::ssize(chunk)));
+    return chunk;
+  }
   std::string text;
   return Read<std::vector<int32_t>>(example, &text, [&](const std::string& t) { return tokenizer_->Encode(t); });
 }
@@ -127,6 +151,7 @@ std::vector<bool> ChunkDataset::AskedFor(int64_t example) const {
 }
 
 std::optional<double> ChunkDataset::EntropyBound(int64_t example, const std::vector<bool>& hidden) const {
+  if (source_->ids() != nullptr) return std::nullopt;
   return source_->EntropyBound(example, LocateChunk(example), hidden, *tokenizer_);
 }
 

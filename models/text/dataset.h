@@ -30,6 +30,10 @@ inline RandomKey ExampleKey(uint64_t seed, std::string_view purpose, int64_t exa
 // the next power of four, walked until it falls below count. 0 ≤ index < count ≤ 2^62.
 int64_t PermutedIndex(int64_t index, int64_t count, const RandomKey& key);
 
+// Where an example begins in a ring of `size` elements, of which a pass takes one in `stride`: TextSource::ReadDocuments
+// has the order.
+int64_t PlaceInRing(int64_t size, int64_t stride, uint64_t seed, int64_t example, TextSource::Order order);
+
 // A sample of a text, evenly spread: for training a tokenizer, measuring, and telling corpora apart.
 
 // `count` segments of at least `bytes` bytes, evenly spread over the source, or as many as cover it where fewer do;
@@ -66,7 +70,7 @@ TextPlaces PlacesOf(const TextSource& source, const Tokenizer& tokenizer, int64_
 // Thread-safe; keeps no state but its arguments, so a resumed run needs only the number of the next example.
 class ChunkDataset {
  public:
-  // Chunks of exactly `length` tokens. Throws Error(kData) if the source is too short for one.
+  // Chunks of exactly `length` tokens, of a text or of its ids. Throws Error(kData) if the source is too short for one.
   ChunkDataset(std::shared_ptr<const TextSource> source, std::shared_ptr<const Tokenizer> tokenizer, int64_t length,
                uint64_t seed, TextSource::Order order);
 

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <numeric>
+
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
@@ -389,6 +391,31 @@ TEST(SegmentSamplerTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
     EXPECT_NEAR(std::stoi(Split(text)[0]), kFirst + count * kWords / 4, 2) << text;
   }
   EXPECT_EQ(count, 4);
+}
+
+TEST(IdCorpusTest, APassShowsEachChunkOnceAndTheEndIsHeldOut) {
+  std::vector<int32_t> ids(1000);
+  std::iota(ids.begin(), ids.end(), 0);
+  const TextCorpus corpus = MakeIdCorpus(ids);
+  EXPECT_EQ((*corpus.validation->ids())[0], 950);
+  const ChunkDataset chunks(corpus.training, nullptr, 9, /*seed=*/3, TextSource::Order::kShuffled);
+  EXPECT_EQ(chunks.chunks_per_epoch(), 105);
+  std::set<int32_t> begins;
+  for (int64_t example = 0; example < 105; ++example) {
+    const std::vector<int32_t> chunk = chunks.Chunk(example);
+    ASSERT_EQ(chunk.size(), 9u);
+    for (size_t i = 1; i < chunk.size(); ++i) EXPECT_EQ(chunk[i], (chunk[0] + static_cast<int32_t>(i)) % 950);
+    begins.insert(chunk[0]);
+  }
+  EXPECT_EQ(begins.size(), 105u);
+  EXPECT_NE(chunks.Chunk(0), chunks.Chunk(105)) << "another order in the next pass";
+  const ChunkDataset all(corpus.validation, nullptr, 25, 0, TextSource::Order::kSequential);
+  EXPECT_EQ(all.Chunk(1)[0], 975);
+  EXPECT_THROW(ChunkDataset(corpus.validation, nullptr, 51, 0, TextSource::Order::kSequential), Error);
+  EXPECT_THROW(MakeIdCorpus({1}), Error);
+  EXPECT_EQ(testing::MessageOf([&] { corpus.training->ReadSegment(0, 0, 1, 1, TextSource::Order::kSequential); },
+                               ErrorKind::kUsage),
+            "token ids have no text, which is read here; give text");
 }
 
 }  // namespace crosstalk::corpus_test
