@@ -1,7 +1,7 @@
 // 7. Crosstalk from C: an attention layer on the program's own arrays, with its gradients; then a training run, step by
-// step, and what its model writes. docs/embedding_c.md goes through it.
+// step or by hand, and what the models write. docs/embedding_c.md goes through it.
 //
-//   embed_c [FOLDER [STEPS]]    without a folder, the layer alone
+//   embed_c [FOLDER [STEPS]]    without a folder, the layer alone; FOLDER-by-hand is that of a loop of one's own
 #include <crosstalk.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +63,34 @@ static void train(const char* folder, int steps) {
   check(ct_free(training));
 }
 
+// The same without a run: a model, its batches and an optimizer of one's own.
+static void train_by_hand(const char* folder, int steps) {
+  ct_model* model;
+  ct_dataset* dataset;
+  ct_batches* batches;
+  ct_optimizer* optimizer;
+  check(ct_model_create("{\"model\": \"lm\", \"tokenizer\": \"bytes\", \"d_model\": 32, \"heads\": 4, \"layers\": 1}",
+                        &model));
+  check(ct_dataset_create(model, NULL, NULL, &dataset));  // the built-in stories; or {"data": "novels/"}, or ids
+  check(ct_batches_create(dataset, "{\"input_length\": 32}", &batches));
+  check(ct_optimizer_create(model, "{\"optimizer\": \"adamw\", \"learning_rate\": 0.01, \"clip\": 1}", &optimizer));
+  for (int step = 0; step < steps; ++step) {
+    ct_tensors *batch, *outputs, *gradients;
+    ct_pass* pass;
+    const char* metrics;
+    check(ct_batches_at(batches, step, &batch));
+    check(ct_model_loss(model, batch, NULL, &outputs, &pass));
+    check(ct_backward(pass, "loss", NULL, &gradients));
+    check(ct_optimizer_step(optimizer, gradients, NULL, &metrics));
+    printf("%s\n", metrics);
+    void* const handles[] = {batch, outputs, pass, gradients};
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; ++i) check(ct_free(handles[i]));
+  }
+  check(ct_model_save(model, folder, optimizer));  // a folder for ct_model_open and every command
+  void* const handles[] = {optimizer, batches, dataset, model};
+  for (size_t i = 0; i < sizeof handles / sizeof *handles; ++i) check(ct_free(handles[i]));
+}
+
 static int print_piece(void* context, const char* piece, size_t length, int by_the_model) {
   (void)context;
   (void)by_the_model;
@@ -82,8 +110,13 @@ int main(int argc, char** argv) {
   printf("Crosstalk %s\n", ct_version());
   attend();
   if (argc > 1) {
-    train(argv[1], argc > 2 ? atoi(argv[2]) : 100);
+    const int steps = argc > 2 ? atoi(argv[2]) : 100;
+    char by_hand[1000];
+    snprintf(by_hand, sizeof by_hand, "%s-by-hand", argv[1]);
+    train(argv[1], steps);
+    train_by_hand(by_hand, steps);
     write_text(argv[1]);
+    write_text(by_hand);
   }
   return 0;
 }

@@ -82,7 +82,7 @@ void DescribeAttention(const std::vector<AttentionPlace>& places, ModelConfig& m
   describe(model.encoder_decoder, &model.encoder_decoder_kind);
 }
 
-TrainingConfig DescribeTraining(const Model& published) {
+ResolvedConfig DescribeTraining(const Model& published) {
   TrainingConfig config;
   config.model = published.config();
   DescribeAttention(published.AttentionPlaces(), config.model);
@@ -92,7 +92,7 @@ TrainingConfig DescribeTraining(const Model& published) {
   input_length = std::min(input_length, config.model.max_positions.value_or(input_length));
   const int64_t sentinels = ObjectiveOf(config).tokenizer.sentinels;
   config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, config.model.vocabulary - sentinels);
-  return *ResolvedConfig(config);
+  return ResolvedConfig(config);
 }
 
 // Sentinels of a tokenizer that does not say them: Hugging Face's files do.
@@ -134,21 +134,14 @@ struct RecordFile {
 };
 
 std::vector<CheckpointFile> CheckpointFilesOf(const PublishedModel& published, const Tokenizer* tokenizer,
-                                              const TrainingConfig& training, const std::vector<KeptFile>& kept) {
-  const CheckpointConfig config = {
-      .training = training, .model = published.model->config().ToJson(), .fingerprint = ""};
+                                              const ResolvedConfig& training, const std::vector<KeptFile>& kept) {
   const PublishedRecord& record = published.record;
-  const Model& model = *published.model;
   RecordFile record_file = {record.format, record.metadata, {}, record.tensors};
   for (const KeptFile& file : kept) record_file.files.push_back(file.name);
-  std::vector<CheckpointFile> files = {
-      {kModelName, [&model](FileWriter& file) { WriteSafetensors(file, ParameterTensors(model)); }},
-      BytesFile(kConfigName, ToJson(config).DumpPretty()),
-      BytesFile(kRecordName, ToJson(record_file).DumpPretty()),
-      BytesFile(kRecordConfigName, record.config_text),
-      {kRecordTensorsName, [&record](FileWriter& file) { WriteSafetensors(file, record.without_effect); }},
-  };
-  if (tokenizer != nullptr) files.push_back(BytesFile(tokenizer->FileName(), tokenizer->FileContents()));
+  std::vector<CheckpointFile> files = ModelFiles(*published.model, training, tokenizer);
+  files.push_back(BytesFile(kRecordName, ToJson(record_file).DumpPretty()));
+  files.push_back(BytesFile(kRecordConfigName, record.config_text));
+  files.push_back({kRecordTensorsName, [&record](FileWriter& file) { WriteSafetensors(file, record.without_effect); }});
   for (const KeptFile& file : kept) files.push_back(BytesFile(kKeptPrefix + file.name, file.contents));
   return files;
 }
@@ -169,7 +162,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   result.remarks.insert(result.remarks.end(), published.remarks.begin(), published.remarks.end());
   result.description = published.model->Describe();
   result.parameters = published.model->NumParameters();
-  const TrainingConfig training = DescribeTraining(*published.model);
+  const ResolvedConfig training = DescribeTraining(*published.model);
   std::vector<KeptFile> kept = CompanionsOf(folder);
   std::shared_ptr<const Tokenizer> tokenizer;
   if (options.tokenizer.empty()) {
@@ -184,7 +177,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
       std::erase_if(kept, [](const KeptFile& file) { return file.name != kGenerationConfigName; });
     }
   }
-  if (tokenizer != nullptr) CheckKept(*tokenizer, ObjectiveOf(training).tokenizer.sentinels);
+  if (tokenizer != nullptr) CheckKept(*tokenizer, ObjectiveOf(*training).tokenizer.sentinels);
   ThrowIfStopped(options.stop);
   DirectoryTransaction transaction(out, OldDirectory::kKept);
   CheckpointStore store(RunFolder(transaction.temporary_path()).CheckpointDirectory());
@@ -255,7 +248,7 @@ Trained OpenPublished(const std::string& path, const OpenOptions& options) {
   trained.imported = std::make_shared<ImportedFiles>();
   if (options.tokenizer != TokenizerUse::kNone) {
     trained.tokenizer = ReadTokenizer(*folder, published, options.tokenizer, &trained.remarks);
-    if (trained.tokenizer != nullptr) trained.config = DescribeTraining(*published.model);
+    if (trained.tokenizer != nullptr) trained.config = *DescribeTraining(*published.model);
     trained.imported->files = CompanionsOf(*folder);
   }
   trained.imported->record = std::move(published.record);

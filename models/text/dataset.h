@@ -30,8 +30,8 @@ inline RandomKey ExampleKey(uint64_t seed, std::string_view purpose, int64_t exa
 // the next power of four, walked until it falls below count. 0 ≤ index < count ≤ 2^62.
 int64_t PermutedIndex(int64_t index, int64_t count, const RandomKey& key);
 
-// Where an example begins in a ring of `size` elements, of which a pass takes one in `stride`: TextSource::ReadDocuments
-// has the order.
+// Where an example begins in a ring of `size` elements, of which a pass takes one in `stride`:
+// TextSource::ReadDocuments has the order.
 int64_t PlaceInRing(int64_t size, int64_t stride, uint64_t seed, int64_t example, TextSource::Order order);
 
 // A sample of a text, evenly spread: for training a tokenizer, measuring, and telling corpora apart.

@@ -131,6 +131,44 @@ Trained OpenRun(const std::string& path, const OpenOptions& options) {
   }
 }
 
+std::vector<CheckpointFile> ModelFiles(const Model& model, const ResolvedConfig& config, const Tokenizer* tokenizer) {
+  const CheckpointConfig described = {.training = *config, .model = model.config().ToJson(), .fingerprint = ""};
+  std::vector<CheckpointFile> files = {
+      {kModelName, [&model](FileWriter& file) { WriteSafetensors(file, ParameterTensors(model)); }},
+      BytesFile(kConfigName, ToJson(described).DumpPretty())};
+  if (tokenizer != nullptr) files.push_back(BytesFile(tokenizer->FileName(), tokenizer->FileContents()));
+  return files;
+}
+
+void SaveModel(const std::string& folder, const Model& model, const ResolvedConfig& config, const Tokenizer* tokenizer,
+               const Optimizer* optimizer) {
+  CROSSTALK_CHECK_FIELD(model.dtype() == DType::kFloat32, "dtype", "the model is in ", model.dtype(),
+                        ", and a folder keeps float32: open it in float32 to save it");
+  if (const std::string value = NonFiniteValue(model); !value.empty()) {
+    Fail(ErrorKind::kNumerical, folder, ": nothing is saved: ", value);
+  }
+  const RunFolder run(folder);
+  CROSSTALK_CHECK(!run.HasRunFile(), folder,
+                  ": holds a training's run, which its training saves; choose another folder");
+  const std::optional<std::string> foreign = run.ForeignName();
+  CROSSTALK_CHECK(!foreign, folder, ": holds files that are not a run's (", *foreign, "); choose a new folder");
+  const RunLock lock(folder);
+  CheckpointStore store(run.CheckpointDirectory());
+  const int64_t step = optimizer == nullptr ? 0 : optimizer->step();
+  for (const int64_t later : store.Steps()) {
+    CROSSTALK_CHECK(later <= step, folder, ": holds a checkpoint of step ", later,
+                    ", which would stay the newest after ", "one of step ", step, "; choose another folder");
+  }
+  std::vector<CheckpointFile> files = ModelFiles(model, config, tokenizer);
+  if (optimizer != nullptr) {
+    files.push_back({kOptimizerName, [&](FileWriter& file) { WriteSafetensors(file, optimizer->State()); }});
+  }
+  lock.CheckHeld();
+  store.RemoveStale();
+  store.Save(step, files);
+  store.Prune(static_cast<int>(config->run.keep));
+}
+
 TrainingConfig ReadRunConfig(const RunFolder& folder) {
   if (!folder.HasRunFile() && folder.HoldsRun()) {
     const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();

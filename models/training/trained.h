@@ -14,6 +14,7 @@
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/platform.h"
@@ -77,6 +78,17 @@ struct Trained {
 // none. A training may go on in the run meanwhile: where it removes the checkpoint, the one that then is the newest or
 // the best is taken.
 Trained OpenRun(const std::string& path, const OpenOptions& options = {});
+
+// The files of a checkpoint from which OpenRun reads a model; of one without a tokenizer if that is null.
+std::vector<CheckpointFile> ModelFiles(const Model& model, const ResolvedConfig& config, const Tokenizer* tokenizer);
+
+// Keeps a model that no run trains in a folder that OpenRun reads, and makes that if it is missing: as the checkpoint
+// of the optimizer's step with its state, or of step 0 where that is null. `config.run.keep` of them stay.
+// Error(kUsage) for a model in double, and where the folder holds a run, other files or a later checkpoint, or a
+// process trains there; Error(kNumerical) for a parameter that is not finite; Error(kResource) on a full disk. The
+// earlier checkpoints stand then.
+void SaveModel(const std::string& folder, const Model& model, const ResolvedConfig& config, const Tokenizer* tokenizer,
+               const Optimizer* optimizer);
 
 // The configuration of a run, from its run.json, or where that is lost from its newest good checkpoint.
 TrainingConfig ReadRunConfig(const RunFolder& folder);

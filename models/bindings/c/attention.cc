@@ -12,21 +12,10 @@
 #include "crosstalk/models/bindings/c/handles.h"
 #include "crosstalk/models/bindings/c/tensors.h"
 #include "crosstalk/models/model_config.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/text.h"
-
-namespace crosstalk::c {
-
-std::vector<NamedTensor> ParametersOf(const Module& module) {
-  std::vector<NamedTensor> named;
-  for (const NamedParameter& parameter : module.Parameters()) {
-    named.push_back({parameter.name, parameter.value.value()});
-  }
-  return named;
-}
-
-}  // namespace crosstalk::c
 
 extern "C" {
 
@@ -46,7 +35,7 @@ ct_status ct_parameters(const void* handle, ct_tensors** parameters) {
     CheckGiven(parameters, "parameters");
     const auto object = FindObject(handle, "handle");
     const Use use(*object, Access::kShared);
-    GiveHandle(std::make_shared<TensorsObject>(object->Parameters()), parameters);
+    GiveHandle(std::make_shared<TensorsObject>(crosstalk::ParameterTensors(object->module())), parameters);
   });
 }
 
@@ -126,11 +115,12 @@ extern "C" ct_status ct_backward(ct_pass* pass, const char* output, const ct_ten
     const crosstalk::Tensor given = SeedFor(result, seed);
     const Use parameters_too(*object->owner, Access::kAlone);
     object->outputs.clear();
-    object->module->ZeroGrad();
+    const crosstalk::Module& module = object->owner->module();
+    module.ZeroGrad();
     std::vector<crosstalk::NamedTensor> taken;
     crosstalk::Backward(result.value, given);
     for (const crosstalk::NamedVariable& input : object->inputs) TakeGradient(input, &taken, given);
-    for (const crosstalk::NamedParameter& parameter : object->module->Parameters()) {
+    for (const crosstalk::NamedParameter& parameter : module.Parameters()) {
       TakeGradient({parameter.name, parameter.value}, &taken, given);
     }
     GiveHandle(std::make_shared<TensorsObject>(taken), gradients);
@@ -219,7 +209,7 @@ class AttentionObject : public Object {
                              {"parameters", layer.NumParameters()},
                              {"configuration", ToJson(layer.config())}});
   }
-  std::vector<NamedTensor> Parameters() const override { return ParametersOf(layer); }
+  const Module& module() const override { return layer; }
 
   const AttentionModule layer;
 };
@@ -327,7 +317,6 @@ void Forward(const AttentionObject& attention, const ct_tensors* given, const ch
   std::vector<NamedVariable> named = {{"Y", result.Y}};
   if (options.weights) named.push_back({"W", result.W});
   made->owner = owner;
-  made->module = &attention.layer;
   GivePass(std::move(named), made, outputs, pass);
 }
 

@@ -52,6 +52,9 @@ typedef struct ct_cache ct_cache;         /* what a layer keeps of earlier posit
 typedef struct ct_pass ct_pass;           /* a forward pass that gradients can be taken of */
 typedef struct ct_model ct_model;         /* a model with its parameters and, if there is one, its tokenizer */
 typedef struct ct_training ct_training;   /* a training run in a folder */
+typedef struct ct_dataset ct_dataset;     /* what a model learns: text, tasks or ids */
+typedef struct ct_batches ct_batches;     /* its examples, in numbered batches */
+typedef struct ct_optimizer ct_optimizer; /* what updates the parameters of a layer or a model */
 
 /* "0.2.0", of the library that is loaded. */
 CT_API const char* ct_version(void);
@@ -65,6 +68,8 @@ CT_API const char* ct_last_error_field(void);
 /* Threads that the library computes with, 1 to 4096; by default the processors that this process may use, by its
  * affinity mask and the quota of its control group. Changes no bit. Not while another thread computes. */
 CT_API ct_status ct_set_threads(int threads);
+/* How many these are. */
+CT_API ct_status ct_threads(int* threads);
 /* Gives a handle of any kind back; NULL is none. Frees the object when no call and no other object uses it any more. A
  * training loses the steps since its last checkpoint. */
 CT_API ct_status ct_free(void* handle);
@@ -169,6 +174,11 @@ CT_API ct_status ct_backward(ct_pass* pass, const char* output, const ct_tensor*
  * model's folder. {"dtype": "float32", "precision": "fp32", "implementation": "fused"}; by default float32, and as the
  * model was trained. In float64 there is neither "bf16" nor "fused": CT_USAGE. */
 CT_API ct_status ct_model_open(const char* path, const char* options, ct_model** model);
+/* A new model, by the configuration of a training (ct_training_open): {"model": "lm", "heads": 4, "data": "novels/",
+ * "tokenizer": "bytes", …}. What it says of the optimizer, of batches and of loss are defaults of the calls for a loop
+ * of one's own, below. With the tokenizer "none" there are "vocabulary" ids, of which 0, 1 and 2 are padding, end and
+ * unknown, and nothing reads or writes text. */
+CT_API ct_status ct_model_create(const char* configuration, ct_model** model);
 /* Inputs and outputs have the names that Hugging Face gives them, as `crosstalk forward` has; ids int32 or int64:
  *   input_ids[b, n]; attention_mask[b, n]; labels, of which -100 counts nothing; …
  *   logits[b, n, vocabulary], …, and with labels loss, a scalar
@@ -223,6 +233,47 @@ CT_API ct_status ct_training_metrics(const ct_training* training, const char** j
 CT_API ct_status ct_training_save(ct_training* training);
 /* The model as it is, whose parameters each step changes; it keeps the run. A step waits while it is used. */
 CT_API ct_status ct_training_model(const ct_training* training, ct_model** model);
+
+/* ---- A training loop of one's own ------------------------------------------------------------------------------- */
+
+/* What `model` can learn, read by its tokenizer. `ids` is NULL, or int32 or int64[n], a text as ids, whose last 5 % are
+ * held out. Without ids the options are those of a training that say what is read: {"data": "novels/", "validation": …,
+ * "corpus": …, "task": …, "task_data": …}; where none is given, what the model was made with. Reads the model. */
+CT_API ct_status ct_dataset_create(const ct_model* model, const ct_tensor* ids, const char* options,
+                                   ct_dataset** dataset);
+/* Batches of examples under the model's objective. {"part": "training"} in an order of "seed", or "held-out"; "batch"
+ * examples each; "eval_batches", the most that are held out; and the options of a training that say what an example is:
+ * "input_length", "noise_density", …. Defaults are those that the model was made with, or a training's. */
+CT_API ct_status ct_batches_create(const ct_dataset* dataset, const char* options, ct_batches** batches);
+/* Batches of one pass over the text; 0: it has no end. Reads. */
+CT_API ct_status ct_batches_size(const ct_batches* batches, int64_t* size);
+/* Number `index`, from 0: the tensors that ct_model_loss takes. Of training there are as many as one likes, a pass
+ * after the other. The same arguments give the same bits; ascending numbers are fast. Alone. */
+CT_API ct_status ct_batches_at(ct_batches* batches, int64_t index, ct_tensors** batch);
+/* What a training minimises of such a batch: `loss`, a scalar, the mean over its targets, and each measure as a scalar
+ * float64 ("ln_ppl"). {"training": true, "seed": 1, "step": 0}: with false there are neither dropout nor z-loss. Reads
+ * the model. */
+CT_API ct_status ct_model_loss(const ct_model* model, const ct_tensors* batch, const char* options,
+                               ct_tensors** outputs, ct_pass** pass);
+/* An optimizer of a layer or a model. The options are those of a training: "optimizer", "learning_rate", "schedule",
+ * "steps", "warmup", "decay", "final_learning_rate", "decay_power", "weight_decay", "adam_beta1", "adam_beta2",
+ * "adam_epsilon", "bias_correction", "clip". Defaults are those that the model was made with, or a training's. */
+CT_API ct_status ct_optimizer_create(const void* handle, const char* options, ct_optimizer** optimizer);
+/* One update by gradients, clipped, of parameters by name, at the rate of the schedule or {"learning_rate": 0.01}. A
+ * parameter without a gradient stays as it is; gradients of a layer's inputs are passed over. JSON, which may be NULL:
+ * {"step", "learning_rate", "gradient_norm"}, steps done and the norm before clipping. CT_NUMERICAL, which names the
+ * parameter, changes nothing. The layer or model alone. */
+CT_API ct_status ct_optimizer_step(ct_optimizer* optimizer, const ct_tensors* gradients, const char* options,
+                                   const char** json);
+/* Its state as tensors over the optimizer's memory, and "step", a copy. Reads. */
+CT_API ct_status ct_optimizer_state(const ct_optimizer* optimizer, ct_tensors** state);
+/* Takes over such a state of the same parameters. Alone. */
+CT_API ct_status ct_optimizer_load(ct_optimizer* optimizer, const ct_tensors* state);
+/* Saves a model in a folder that ct_model_open and every command reads, and makes that if it is missing: as the
+ * checkpoint of the optimizer's step with its state, or of step 0 where that is NULL. It replaces one of the same step;
+ * the newest "keep" (2) stay. CT_USAGE for a model in float64, and for a folder that holds a training's run, a later
+ * checkpoint or other files. Reads. */
+CT_API ct_status ct_model_save(const ct_model* model, const char* folder, const ct_optimizer* optimizer);
 
 #ifdef __cplusplus
 }

@@ -57,7 +57,7 @@ Slot& SlotOf(Table& table, const void* handle, const char* argument) {
   const uint64_t slot = bits % kMostSlots, generation = bits >> kGenerationShift & (kMostGenerations - 1);
   const auto kind = static_cast<Kind>(bits >> kKindShift & 0xFF);
   const bool known = slot < table.slots.size() && bits >> kMarkShift == kMark && kind >= Kind::kTensor &&
-                     kind <= Kind::kTraining && generation <= table.slots[slot].generation;
+                     kind <= Kind::kOptimizer && generation <= table.slots[slot].generation;
   CROSSTALK_CHECK(known, argument, " is no handle of this library's");
   Slot& found = table.slots[slot];
   CROSSTALK_CHECK(found.object != nullptr && generation == found.generation, argument, " was freed; it was ",
@@ -116,13 +116,19 @@ const char* Name(Kind kind) {
       return "a model";
     case Kind::kTraining:
       return "a training";
+    case Kind::kDataset:
+      return "a dataset";
+    case Kind::kBatches:
+      return "batches";
+    case Kind::kOptimizer:
+      return "an optimizer";
   }
   return "nothing";
 }
 
 Json Object::Describe() const { Fail(ErrorKind::kUsage, Name(kind_), " has no description"); }
 
-std::vector<NamedTensor> Object::Parameters() const { Fail(ErrorKind::kUsage, Name(kind_), " has no parameters"); }
+const Module& Object::module() const { Fail(ErrorKind::kUsage, Name(kind_), " has no parameters"); }
 
 NewHandle::NewHandle(std::shared_ptr<Object> object) : handle_(Publish(std::move(object))) {}
 
@@ -245,6 +251,13 @@ const char* ct_last_error_field() { return crosstalk::c::last_error.field.c_str(
 
 ct_status ct_set_threads(int threads) {
   return crosstalk::c::Call([&] { crosstalk::SetNumThreads(threads); });
+}
+
+ct_status ct_threads(int* threads) {
+  return crosstalk::c::Call([&] {
+    crosstalk::c::CheckGiven(threads, "threads");
+    *threads = crosstalk::NumThreads();
+  });
 }
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/data.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/field.h"
@@ -27,7 +30,18 @@
 
 namespace crosstalk::c {
 
-enum class Kind : uint8_t { kTensor = 1, kTensors, kAttention, kCache, kPass, kModel, kTraining };
+enum class Kind : uint8_t {
+  kTensor = 1,
+  kTensors,
+  kAttention,
+  kCache,
+  kPass,
+  kModel,
+  kTraining,
+  kDataset,
+  kBatches,
+  kOptimizer
+};
 // "a tensor".
 const char* Name(Kind kind);
 
@@ -45,9 +59,9 @@ class Object {
   Kind kind() const { return kind_; }
   const std::shared_ptr<Lock>& lock() const { return lock_; }
 
-  // What ct_describe and ct_parameters return. Usage errors if the kind has none.
+  // What ct_describe returns, and the module whose parameters ct_parameters does. Usage errors if the kind has none.
   virtual Json Describe() const;
-  virtual std::vector<NamedTensor> Parameters() const;
+  virtual const Module& module() const;
 
  private:
   Kind kind_;
@@ -137,11 +151,6 @@ Config ReadGiven(const FieldTable<Config>& table, const char* text, Config confi
   return config;
 }
 
-// The parameters of a module as a host sees them.
-
-// They share the module's elements.
-std::vector<NamedTensor> ParametersOf(const Module& module);
-
 // A forward pass that gradients can be taken of, and what all forward passes take.
 
 struct PassOptions {
@@ -158,8 +167,7 @@ class PassObject : public Object {
   static constexpr Kind kKind = Kind::kPass;
   PassObject() : Object(kKind) {}
 
-  std::shared_ptr<Object> owner;  // of the parameters, whose gradients the pass fills in and empties
-  const Module* module = nullptr;
+  std::shared_ptr<Object> owner;       // of the module whose gradients the pass fills in and empties
   std::vector<NamedVariable> inputs;   // those that need gradients
   std::vector<NamedVariable> outputs;  // none once gradients were taken
 };
@@ -167,28 +175,33 @@ class PassObject : public Object {
 // The outputs as a list, and where `pass` is not null the pass, which keeps them.
 void GivePass(std::vector<NamedVariable> outputs, std::shared_ptr<PassObject> made, ct_tensors** to, ct_pass** pass);
 
-// The object of a model's handle: one that was read, or that of a training.
+// The object of a model's handle: one that was made or read, or that of a training.
+
+struct ModelParts {
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;     // null: there is none
+  std::string source;                             // the folder or checkpoint; empty: it was made
+  std::optional<TrainingConfig> config = {};      // how it is trained, defaults not filled in; none: nobody knows
+  std::shared_ptr<const TrainingData> data = {};  // of the configuration it was made by; null: not opened
+  std::vector<std::string> remarks = {};          // on what is not read of its tokenizer: sentences
+};
 
 class ModelObject : public Object {
  public:
   static constexpr Kind kKind = Kind::kModel;
-  ModelObject(std::shared_ptr<const Model> of_it, std::shared_ptr<const Tokenizer> its_tokenizer, std::string from,
-              std::shared_ptr<Lock> lock, std::vector<std::string> said = {})
-      : Object(kKind, std::move(lock)),
-        model(std::move(of_it)),
-        tokenizer(std::move(its_tokenizer)),
-        source(std::move(from)),
-        remarks(std::move(said)) {}
+  ModelObject(ModelParts made_of, std::shared_ptr<Lock> lock)
+      : Object(kKind, std::move(lock)), parts(std::move(made_of)) {}
 
   Json Describe() const override;
-  std::vector<NamedTensor> Parameters() const override;
+  const Module& module() const override { return *parts.model; }
   // Error(kUsage) without one.
   const Tokenizer& RequireTokenizer() const;
+  const TrainingConfig& RequireConfig() const;
 
-  const std::shared_ptr<const Model> model;
-  const std::shared_ptr<const Tokenizer> tokenizer;  // null: there is none
-  const std::string source;                          // the folder or checkpoint
-  const std::vector<std::string> remarks;            // on what is not read of its tokenizer: sentences
+  const ModelParts parts;
 };
+
+// The rows of a training's configuration with these keys.
+FieldTable<TrainingConfig> TrainingFieldsNamed(const std::vector<std::string>& keys);
 
 }  // namespace crosstalk::c

@@ -11,7 +11,12 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/finetuning.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk::c {
@@ -43,8 +48,42 @@ std::shared_ptr<ModelObject> Open(const std::string& path, const OpenOptions& op
                                            .dtype = options.dtype == "float64" ? DType::kFloat64 : DType::kFloat32,
                                            .implementation = options.implementation});
   if (options.precision) trained.model->SetPrecision(*options.precision);
-  return std::make_shared<ModelObject>(std::move(trained.model), std::move(trained.tokenizer), trained.checkpoint,
-                                       std::make_shared<Lock>(), std::move(trained.remarks));
+  ModelParts parts = {.model = std::move(trained.model),
+                      .tokenizer = std::move(trained.tokenizer),
+                      .source = trained.checkpoint,
+                      .remarks = std::move(trained.remarks)};
+  // A published model without its tokenizer says nothing of that.
+  if (trained.imported == nullptr || parts.tokenizer != nullptr) {
+    parts.config = std::move(trained.config);
+    parts.config->optimization = {};  // a loop of the host's is not that run
+  }
+  return std::make_shared<ModelObject>(std::move(parts), std::make_shared<Lock>());
+}
+
+// A new one, by a training's configuration; its data is opened where its tokenizer comes from there, or may.
+std::shared_ptr<ModelObject> Make(const Given& given) {
+  TrainingConfig config = given.Over(TrainingFields());
+  given.CheckAllRead();
+  CROSSTALK_CHECK_FIELD(config.optimization.init_from.empty(), "init_from",
+                        "is for a training; a model that has weights is opened");
+  const bool reads_text = config.data.tokenizer != kNoTokenizer;
+  CROSSTALK_CHECK_FIELD(reads_text || config.data.text.empty(), "data", "needs a ", FieldName{"tokenizer"},
+                        " that reads it");
+  MakePathsAbsolute(&config);
+  if (!reads_text) config.data.tokenizer = kNoTokenizer;
+  const ResolvedConfig resolved(config);
+  ModelParts parts = {.config = config};
+  if (reads_text) {
+    parts.data = std::make_shared<TrainingData>(OpenTrainingData(*resolved));
+    parts.tokenizer = parts.data->tokenizer;
+    parts.remarks = parts.data->remarks;
+  }
+  const ModelConfig of_model = ConfigureModel(*resolved, VocabularyOf(*resolved, parts.tokenizer.get()));
+  CheckMemory(resolved, of_model, 1);
+  std::shared_ptr<Model> model = MakeModel(of_model, resolved->optimization.seed);
+  PrepareModel(resolved->optimization, *model);
+  parts.model = std::move(model);
+  return std::make_shared<ModelObject>(std::move(parts), std::make_shared<Lock>());
 }
 
 void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text,
@@ -56,13 +95,49 @@ void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given
   const OutputDetail detail = options.detail == "all" ? OutputDetail::kAll : OutputDetail::kResults;
   const auto made = std::make_shared<PassObject>();
   made->owner = object;
-  made->module = object->model.get();
-  GivePass(object->model->Outputs(inputs, detail, options.pass.context()), made, outputs, pass);
+  GivePass(object->parts.model->Outputs(inputs, detail, options.pass.context()), made, outputs, pass);
+}
+
+// The loss that a training would minimise, and each measure, of a batch as an objective makes it.
+void Loss(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text, ct_tensors** outputs,
+          ct_pass** pass) {
+  const TrainingConfig config = *ResolvedConfig(object->RequireConfig());
+  CROSSTALK_CHECK_FIELD(config.optimization.loss_denominator == LossDenominator::kTokens, "loss_denominator",
+                        Name(config.optimization.loss_denominator), " is not known of a batch of the host's");
+  PassOptions options = {.training = true, .seed = config.optimization.seed};
+  options = ReadGiven(PassFields(), text, options);
+  const ContextScope recording(&OpContext::recording, pass != nullptr);
+  Batch batch;
+  for (const NamedTensor& one : TensorsOf(given, "batch")) {
+    Batch ids;  // models read int32, and hosts have int64
+    if (one.tensor.dtype() == DType::kInt64) ids.Add(one.name, one.tensor);
+    const Tensor small = InputIds(ids, one.name.c_str(), one.tensor.rank(), {INT32_MIN, INT32_MAX});
+    batch.Add(one.name, small.defined() ? small : one.tensor);
+  }
+  const LossResult loss = object->parts.model->Loss(batch, MakeLossOptions(config.optimization), options.context());
+  CROSSTALK_CHECK(loss.sums[0].count > 0, "batch: has no targets");
+  const LossScales scales = {1.0 / static_cast<double>(loss.sums[0].count), 1.0 / static_cast<double>(batch.rows())};
+  std::vector<NamedVariable> named = {{"loss", loss.Scaled(scales)}};
+  for (const Metric& metric : Means(loss.sums)) {
+    named.push_back({metric.name, Variable(Tensor::Full({}, metric.value, DType::kFloat64))});
+  }
+  const auto made = std::make_shared<PassObject>();
+  made->owner = object;
+  GivePass(std::move(named), made, outputs, pass);
 }
 
 }  // namespace
 
+FieldTable<TrainingConfig> TrainingFieldsNamed(const std::vector<std::string>& keys) {
+  FieldTable<TrainingConfig> fields = TrainingFields();
+  std::erase_if(fields,
+                [&](const auto& field) { return std::find(keys.begin(), keys.end(), field.key) == keys.end(); });
+  CROSSTALK_DCHECK(fields.size() == keys.size());
+  return fields;
+}
+
 Json ModelObject::Describe() const {
+  const auto& [model, tokenizer, source, config, data, remarks] = parts;
   return Json::MakeObject({{"description", model->Describe()},
                            {"source", source},
                            {"dtype", crosstalk::Name(model->dtype())},
@@ -74,12 +149,16 @@ Json ModelObject::Describe() const {
                            {"configuration", model->config().ToJson()}});
 }
 
-std::vector<NamedTensor> ModelObject::Parameters() const { return ParametersOf(*model); }
-
 const Tokenizer& ModelObject::RequireTokenizer() const {
-  CROSSTALK_CHECK(tokenizer != nullptr, source, ": the model has no tokenizer", remarks.empty() ? "" : ": ",
-                  Join(remarks, "; "));
-  return *tokenizer;
+  CROSSTALK_CHECK(parts.tokenizer != nullptr, parts.source.empty() ? "" : parts.source + ": ",
+                  "the model has no tokenizer", parts.remarks.empty() ? "" : ": ", Join(parts.remarks, "; "));
+  return *parts.tokenizer;
+}
+
+const TrainingConfig& ModelObject::RequireConfig() const {
+  CROSSTALK_CHECK(parts.config.has_value(), parts.source,
+                  ": nothing says how this model is trained, for its tokenizer is not ", "read: import it first");
+  return *parts.config;
 }
 
 }  // namespace crosstalk::c
@@ -92,6 +171,25 @@ ct_status ct_model_open(const char* path, const char* options, ct_model** model)
     CheckGiven(path, "path");
     CheckGiven(model, "model");
     GiveHandle(Open(path, ReadGiven(OpenFields(), options)), model);
+  });
+}
+
+ct_status ct_model_create(const char* configuration, ct_model** model) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(model, "model");
+    GiveHandle(Make(ParseGiven(configuration)), model);
+  });
+}
+
+ct_status ct_model_loss(const ct_model* model, const ct_tensors* batch, const char* options, ct_tensors** outputs,
+                        ct_pass** pass) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(outputs, "outputs");
+    const auto object = Find<ModelObject>(model, "model");
+    const Use use(*object, Access::kShared);
+    Loss(object, batch, options, outputs, pass);
   });
 }
 
@@ -130,23 +228,23 @@ struct SearchSettings {
   }
 };
 
+template <typename Member>
+auto OfSampling(Member SamplingOptions::*member) {
+  return [member](SearchSettings& settings) -> Member& { return settings.search.sampling.*member; };
+}
+
 FieldTable<SearchSettings> TextFields() {
   using S = SearchSettings;
   using O = SearchOptions;
-  return {{"max_length", &S::max_length}, {"temperature", &S::temperature},
-          {"top_k", [](S & s) -> auto& {return s.search.sampling.top_k;
-}
-}  // namespace
-, {"top_p", [](S& s) -> auto& {return s.search.sampling.top_p;
-}  // namespace crosstalk::c
-}
-, {"seed", Within(&S::search, &O::seed), {.range = kSeedRange}}, {"beams", Within(&S::search, &O::beams)},
-    {"length_penalty", Within(&S::search, &O::length_penalty)},
-    {"length_normalisation", Within(&S::search, &O::normalisation)}, {
-  "early_stopping", &S::early_stopping
-}
-}
-;
+  return {{"max_length", &S::max_length},
+          {"temperature", &S::temperature},
+          {"top_k", OfSampling(&SamplingOptions::top_k)},
+          {"top_p", OfSampling(&SamplingOptions::top_p)},
+          {"seed", Within(&S::search, &O::seed), {.range = kSeedRange}},
+          {"beams", Within(&S::search, &O::beams)},
+          {"length_penalty", Within(&S::search, &O::length_penalty)},
+          {"length_normalisation", Within(&S::search, &O::normalisation)},
+          {"early_stopping", &S::early_stopping}};
 }
 
 FieldTable<SearchSettings> RowFields() {
@@ -230,10 +328,10 @@ ct_status ct_model_generate(const ct_model* model, const char* prompt, size_t le
     const std::string given = TextFrom(prompt, length, "prompt");
     const Use use(*object, Access::kShared);
     object->RequireTokenizer();
-    const std::unique_ptr<crosstalk::TextWriter> writer = object->model->MakeWriter(object->tokenizer);
-    CROSSTALK_CHECK(writer != nullptr, object->model->Describe(), ", writes no text");
+    const std::unique_ptr<crosstalk::TextWriter> writer = object->parts.model->MakeWriter(object->parts.tokenizer);
+    CROSSTALK_CHECK(writer != nullptr, object->parts.model->Describe(), ", writes no text");
     bool stopped = false;
-    std::string written = Write(*object->model, *writer, given, options, {on_text, context}, &stopped);
+    std::string written = Write(*object->parts.model, *writer, given, options, {on_text, context}, &stopped);
     if (text != nullptr || text_length != nullptr) GiveText(std::move(written), text, text_length);
     if (stopped) throw crosstalk::Interrupted();
   });
@@ -245,11 +343,11 @@ ct_status ct_model_search(const ct_model* model, const ct_tensors* inputs, const
     CheckGiven(json, "json");
     const auto object = Find<ModelObject>(model, "model");
     const Use use(*object, Access::kShared);
-    const std::unique_ptr<crosstalk::Decoder> decoder = object->model->MakeDecoder({});
-    CROSSTALK_CHECK(decoder != nullptr, object->model->Describe(), ", writes no tokens");
+    const std::unique_ptr<crosstalk::Decoder> decoder = object->parts.model->MakeDecoder({});
+    CROSSTALK_CHECK(decoder != nullptr, object->parts.model->Describe(), ", writes no tokens");
     const crosstalk::SearchOptions search = ReadGiven(RowFields(), options).Over({});
     const auto rows = RowsOf(TensorsOf(inputs, "inputs"), decoder->config().vocabulary);
-    GiveText(ToJson(crosstalk::Search(*object->model, rows, search)).Dump(), json);
+    GiveText(ToJson(crosstalk::Search(*object->parts.model, rows, search)).Dump(), json);
   });
 }
 

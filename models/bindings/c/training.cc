@@ -61,7 +61,7 @@ class TrainingObject : public Object {
                              {"data", run.data().description},
                              {"configuration", ToJson(run.config())}});
   }
-  std::vector<NamedTensor> Parameters() const override {
+  const Module& module() const override {
     Fail(ErrorKind::kUsage, "the parameters are the model's: ct_training_model");
   }
 
@@ -141,10 +141,11 @@ ct_status ct_training_model(const ct_training* training, ct_model** model) {
   return Call([&] {
     CheckGiven(model, "model");
     const auto object = Find<TrainingObject>(training, "training");
-    const std::shared_ptr<const crosstalk::Model> part(object, &object->run.model());
-    GiveHandle(
-        std::make_shared<ModelObject>(part, object->run.data().tokenizer, object->run.folder().path(), object->lock()),
-        model);
+    const crosstalk::TrainingRun& run = object->run;
+    const std::shared_ptr<const crosstalk::Model> part(object, &run.model());
+    ModelParts parts = {.model = part, .tokenizer = run.data().tokenizer, .source = run.folder().path()};
+    parts.config = run.config();
+    GiveHandle(std::make_shared<ModelObject>(std::move(parts), object->lock()), model);
   });
 }
 

@@ -10,12 +10,13 @@ Arrays go in and come out without copies. docs/embedding_python.md is the guide.
 """
 
 from ._errors import DataError, Error, NumericalError, ResourceError, Stopped, UsageError
-from ._library import __version__, set_threads
+from ._library import __version__, set_threads, threads
 from .attention import Attention, Cache
+from .loop import Batches, Dataset, Optimizer
 from .model import Model
 from .passes import Pass
 from .tensor import Tensor
 from .training import Training
 
-__all__ = ["Attention", "Cache", "DataError", "Error", "Model", "NumericalError", "Pass", "ResourceError", "Stopped",
-           "Tensor", "Training", "UsageError", "__version__", "set_threads"]
+__all__ = ["Attention", "Batches", "Cache", "DataError", "Dataset", "Error", "Model", "NumericalError", "Optimizer", "Pass",
+           "ResourceError", "Stopped", "Tensor", "Training", "UsageError", "__version__", "set_threads", "threads"]

@@ -1,7 +1,9 @@
 """The shared library: where it is, its functions by ctypes, and what every call of them has."""
 
+import contextlib
 import ctypes
 import json
+import math
 import os
 import pathlib
 import sysconfig
@@ -39,6 +41,7 @@ class _Ended(c_char_p):
 _TEXT = POINTER(c_void_p)  # not c_char_p, which would copy up to the first 0
 _SIGNATURES = {
     "set_threads": [c_int],
+    "threads": [POINTER(c_int)],
     "free": [c_void_p],
     "describe": [c_void_p, _TEXT],
     "parameters": [c_void_p, POINTER(c_void_p)],
@@ -56,6 +59,9 @@ _SIGNATURES = {
     "attention_step": [c_void_p, c_void_p, c_void_p, POINTER(c_void_p)],
     "backward": [c_void_p, _Ended, c_void_p, POINTER(c_void_p)],
     "model_open": [_Ended, _Ended, POINTER(c_void_p)],
+    "model_create": [_Ended, POINTER(c_void_p)],
+    "model_loss": [c_void_p, c_void_p, _Ended, POINTER(c_void_p), POINTER(c_void_p)],
+    "model_save": [c_void_p, _Ended, c_void_p],
     "model_forward": [c_void_p, c_void_p, _Ended, POINTER(c_void_p), POINTER(c_void_p)],
     "model_generate": [c_void_p, c_char_p, c_size_t, _Ended, OnText, c_void_p, _TEXT, POINTER(c_size_t)],
     "model_search": [c_void_p, c_void_p, _Ended, _TEXT],
@@ -66,6 +72,14 @@ _SIGNATURES = {
     "training_metrics": [c_void_p, _TEXT],
     "training_save": [c_void_p],
     "training_model": [c_void_p, POINTER(c_void_p)],
+    "dataset_create": [c_void_p, c_void_p, _Ended, POINTER(c_void_p)],
+    "batches_create": [c_void_p, _Ended, POINTER(c_void_p)],
+    "batches_size": [c_void_p, POINTER(c_int64)],
+    "batches_at": [c_void_p, c_int64, POINTER(c_void_p)],
+    "optimizer_create": [c_void_p, _Ended, POINTER(c_void_p)],
+    "optimizer_step": [c_void_p, c_void_p, _Ended, _TEXT],
+    "optimizer_state": [c_void_p, POINTER(c_void_p)],
+    "optimizer_load": [c_void_p, c_void_p],
 }
 
 
@@ -137,7 +151,13 @@ def text_at(pointer, length=None):
 
 def to_json(values):
     """The JSON text of options, as the library takes it; those that are None are not given."""
-    return json.dumps({name: value for name, value in values.items() if value is not None}).encode()
+    def plain(value):  # paths, and numbers of numpy's
+        return value.item() if hasattr(value, "item") else os.fspath(value)
+
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _errors.UsageError(f"{name}: {value} is not a finite number", name)
+    return json.dumps({name: value for name, value in values.items() if value is not None}, default=plain).encode()
 
 
 def json_of(name, handle):
@@ -184,3 +204,15 @@ class Handle:
 def set_threads(threads):
     """The number of threads that the library computes with: by default the processors. Changes no bit."""
     call("set_threads", threads)
+
+
+@contextlib.contextmanager
+def threads(count):
+    """with threads(2): the library computes with so many, and after it with as many as before."""
+    before = c_int()
+    call("threads", byref(before))
+    set_threads(count)
+    try:
+        yield
+    finally:
+        set_threads(before.value)

@@ -25,6 +25,18 @@ class Model(Handle):
         super().__init__(handle.value)
 
     @classmethod
+    def new(cls, **options):
+        """A new model, by the options of `crosstalk train`:
+
+            Model.new(model="lm", heads=4, d_model=64, layers=2, tokenizer="bytes", data="novels/")
+            Model.new(model="lm", heads=4, tokenizer="none", vocabulary=5000)   # of ids: 0, 1, 2 are padding, end, unknown
+
+        What they say of the optimizer, of batches and of loss are the defaults of Optimizer, Batches and loss()."""
+        handle = c_void_p()
+        call("model_create", to_json(options), byref(handle))
+        return cls._of(handle.value)
+
+    @classmethod
     def _of(cls, handle):
         model = cls.__new__(cls)
         Handle.__init__(model, handle)
@@ -48,6 +60,27 @@ class Model(Handle):
         also what each layer computes."""
         options = to_json({"detail": detail, "training": training, "seed": seed, "step": step})
         return run("model_forward", self, Tensors(inputs), options, record)
+
+    def loss(self, batch, *, training=True, seed=None, step=0, record=True):
+        """What a training minimises of a batch by name → a Pass with loss and each measure ("ln_ppl").
+
+        float(loss) is its value, and loss.backward() gives the gradients by the parameters' names. A batch of Batches, or
+        inputs with labels as forward() takes them. With training=False there are neither dropout, whose numbers are those
+        of (seed, step), nor z-loss."""
+        if "labels" in batch:
+            return self.forward(training=training, seed=seed, step=step, record=record, **batch)
+        options = to_json({"training": training, "seed": seed, "step": step})
+        return run("model_loss", self, Tensors(batch), options, record)
+
+    def save(self, folder, optimizer=None):
+        """Saves it in a folder that Model() and every command reads, and that is made if it is missing: as the checkpoint of
+        the optimizer's step with its state, or without one of step 0. One of the same step is replaced."""
+        call("model_save", self, os.fsencode(folder), optimizer)
+
+    def load(self, path):
+        """Takes the parameters of a model of the same kind: what save() or a training has written, or what is published."""
+        with Model(path, dtype=self.description["dtype"]) as other:
+            self.parameters.update(other.parameters)
 
     def __call__(self, **inputs):
         """The same without gradients: the outputs by name."""

@@ -16,7 +16,11 @@ class Pass(Handle):
     def __getitem__(self, name):
         return self.outputs[name]
 
-    def backward(self, output, seed=None):
+    def __float__(self):
+        """The loss, of a pass that has one."""
+        return float(self.outputs["loss"])
+
+    def backward(self, output="loss", seed=None):
         """d loss / d each input and parameter that `output` depends on, by their names. `seed` is d loss / d output, in
         its shape and type; None: the output is the loss. Once for a pass."""
         given = None if seed is None else seed if isinstance(seed, Tensor) else Tensor(seed)

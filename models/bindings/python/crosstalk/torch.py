@@ -88,12 +88,14 @@ class TalkingHeadsAttention(torch.nn.Module):
         def place(tensor):
             return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
-        if self._memory is not None and all(place(parameters[name]) == place(self._memory[name]) for name in self._names):
+        memory = self._memory
+        if memory is not None and all(place(parameters[name]) == place(memory[name]) for name in self._names):
             return self._layer
         layer, memory = self._new(_name(parameters[first].dtype))
         for name, parameter in parameters.items():
             if parameter.shape != memory[name].shape:
-                raise UsageError(f"{name}: has shape {list(parameter.shape)}, and must have {list(memory[name].shape)}", name)
+                raise UsageError(f"{name}: has shape {list(parameter.shape)}, and must have "
+                                 f"{list(memory[name].shape)}", name)
             memory[name].copy_(parameter.detach())
         # What is computed from others (parametrizations, functional_call) or shared by processes keeps its own memory.
         if all(isinstance(one, torch.nn.Parameter) and not one.is_shared() for one in parameters.values()):
