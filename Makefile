@@ -68,7 +68,7 @@ endif
 # `make -n` installs nothing.
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
-PACKAGE_GROUPS := build $(if $(filter test test-% quick net everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
+PACKAGE_GROUPS := build $(if $(filter test test-% quick net everything faults mutants wheel $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter format format-check,$(GOALS)),check) $(if $(filter deb deb-check,$(GOALS)),deb) \
     $(if $(filter abi abi-dump,$(GOALS)),abi) $(if $(filter arm test-arm,$(GOALS)),arm) $(if $(filter test-systems,$(GOALS)),systems) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \

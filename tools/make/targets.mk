@@ -212,11 +212,12 @@ $(BUILD)/lib/libcrosstalk.a: $(LIBRARY_OBJECTS)
 # A change of this number says that programs must be compiled again (docs/embedding.md): before 1.0 the minor one does.
 version_part = $(word $(1),$(subst ., ,$(VERSION)))
 SONAME := libcrosstalk.so.$(call version_part,1)$(if $(filter 0,$(call version_part,1)),.$(call version_part,2))
+link_library = $(CXX) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/packaging/exports.map $(REQUIRED_LDFLAGS) \
+    $(LDFLAGS) $(1) $(LIBRARY_OBJECTS) $(LDLIBS) -o $@
 $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/packaging/exports.map
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	@$(CXX) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/packaging/exports.map $(REQUIRED_LDFLAGS) $(LDFLAGS) \
-	  $(LIBRARY_OBJECTS) $(LDLIBS) -o $@
+	@$(call link_library)
 	@ln -sf $(@F) $(@D)/$(SONAME)  # for programs that run from here
 
 # Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>; that of C,

@@ -35,6 +35,20 @@ deb: dist  ## Debian packages of the last commit, into build/deb
 deb-check: deb  ## the same again: lintian, equal when built twice, and at work on a fresh Debian 12
 	@sh tools/packaging/check_deb.sh $(BUILD)/$(DIST).tar.gz $(VERSION) $(SO) $(BUILD)/deb
 
+# ---- A wheel for Python -------------------------------------------------------------------------------------------
+# An RPATH, unlike a RUNPATH, is also where the libraries beside it find theirs.
+WHEEL := $(BUILD)/wheel
+BESIDE_IT := '-Wl,--disable-new-dtags,-rpath,$$ORIGIN'
+$(WHEEL)/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/packaging/exports.map
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(call link_library,$(BESIDE_IT))
+
+.PHONY: wheel
+wheel: $(WHEEL)/libcrosstalk.so  ## a wheel for any CPython from 3.9 on of this architecture, into build/wheel
+	@rm -f $(WHEEL)/*.whl
+	@python3 tools/packaging/build_wheel.py $< $(VERSION) $(WHEEL)
+
 # ---- The binary interface ----------------------------------------------------------------------------------------
 # In a build of its own, whose -g says what types are. A record is kept for each soname.
 ABI_RECORD := tests/install/abi/$(SONAME).xz

@@ -84,12 +84,15 @@ _SIGNATURES = {
 
 
 def _candidates():
-    """The library that CROSSTALK_LIBRARY names; else that of the prefix this package is installed under; else that of
-    the source tree it stands in."""
+    """The library that CROSSTALK_LIBRARY names; else that of the wheel this package came with, of the prefix it is
+    installed under, or of the source tree it stands in."""
     named = os.environ.get("CROSSTALK_LIBRARY")
     if named:
         return [pathlib.Path(named)]
     folder = pathlib.Path(__file__).resolve().parent
+    bundled = folder / "lib" / "libcrosstalk.so"
+    if bundled.exists():
+        return [bundled]
     if folder.parent.name != "dist-packages":
         return [folder.parents[3] / "build" / "lib" / "libcrosstalk.so"]
     prefix, soname = folder.parents[3], "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
