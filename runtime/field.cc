@@ -92,7 +92,7 @@ Given::Given(Json object) : object_(std::move(object)) {
 void Given::CheckAllRead() const {
   for (size_t i = 0; i < read_.size(); ++i) {
     const std::string key = Excerpt(object_.AsObject()[i].first);
-    CROSSTALK_CHECK_FIELD(read_[i], key, "is not a key that is known here");
+    CROSSTALK_CHECK_FIELD(read_[i], key, "is not a key that is known here", DidYouMean(key, known_));
   }
 }
 

@@ -253,6 +253,7 @@ class Given {
   Config Over(const FieldTable<Config>& table, Config base = {}) const {
     const Json::Object& members = object_.AsObject();
     for (const Field<Config>& field : table) {
+      known_.push_back(field.key);
       for (size_t i = 0; i < members.size(); ++i) {
         if (!IsKeyOf(field, members[i].first)) continue;
         FindValue(field, object_);  // once
@@ -262,12 +263,13 @@ class Given {
     }
     return base;
   }
-  // Error(kUsage) of the first key that no table had so far.
+  // Error(kUsage) of the first key that no table had so far, with the nearest of theirs.
   void CheckAllRead() const;
 
  private:
   Json object_;
   mutable std::vector<bool> read_;
+  mutable std::vector<std::string> known_;  // keys of the tables so far
 };
 enum class UnknownKeys { kRefused, kPassedOver };
 

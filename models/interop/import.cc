@@ -268,6 +268,8 @@ Trained Open(const std::string& path, const OpenOptions& options) {
     trained.imported = ReadImportedFiles(trained.checkpoint);
   } else if (IsPublished(path)) {
     trained = OpenPublished(path, options);
+  } else if (KindOf(path) == PathKind::kNothing) {
+    Fail(ErrorKind::kData, path, ": there is no such file or folder");
   } else {
     Fail(ErrorKind::kData, path,
          ": holds no run, no checkpoint and no published model (no run.json, no manifest.json, ",

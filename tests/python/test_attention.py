@@ -97,10 +97,23 @@ class AttentionTest(unittest.TestCase):
         own["P_l"] = None
         self.assertTrue((layer.parameters["P_w"] == 1).all() and "P_l" in layer.parameters)
 
+    def test_it_is_shown_as_what_it_is(self):
+        layer = self.layer()
+        self.assertEqual(repr(layer), f"<crosstalk.Attention: {layer.description['description']}>")
+        self.assertEqual(repr(crosstalk.Tensor(some(2, 3))), "<crosstalk.Tensor: float64[2, 3]>")
+        self.assertEqual(repr(layer.forward(some(1, 5, 8), some(1, 4, 6))), "<crosstalk.Pass>")
+        layer.close()
+        self.assertEqual(repr(layer), "<crosstalk.Attention, closed>")
+
     def test_errors_say_what_and_where(self):
         layer = self.layer()
-        with self.assertRaisesRegex(crosstalk.UsageError, "X: is float32, and the layer computes in float64"):
+        with self.assertRaisesRegex(crosstalk.UsageError, "X: is float32, and the layer computes in float64: convert it, or "
+                                                          "make the layer with dtype = float32"):
             layer(some(2, 5, 8, dtype="float32"))
+        with self.assertRaisesRegex(crosstalk.UsageError, "X: is int64, and the layer computes in float64: convert it$"):
+            layer(numpy.zeros((2, 5, 8), int))
+        with self.assertRaisesRegex(crosstalk.UsageError, r"head: is not a key .*; did you mean \"heads\"\?"):
+            crosstalk.Attention(d_model=8, head=2)
         with self.assertRaisesRegex(ValueError, "d_X"):
             layer(some(2, 5, 9), some(2, 4, 6))
         with self.assertRaises(crosstalk.UsageError) as raised:

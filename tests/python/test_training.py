@@ -87,6 +87,8 @@ class TrainingTest(unittest.TestCase):
         with self.assertRaises(crosstalk.UsageError) as raised:
             crosstalk.Training(self.folder / "run", d_modell=3)
         self.assertEqual(raised.exception.field, "d_modell")
+        with self.assertRaisesRegex(crosstalk.UsageError, 'stps: .*; did you mean "steps"'):
+            crosstalk.Training(self.folder / "run", stps=3)
         with self.assertRaises(crosstalk.DataError):
             crosstalk.Training(self.folder / "run", data=str(self.folder / "nothing.txt"))
 
@@ -172,5 +174,16 @@ class ModelTest(unittest.TestCase):
                 numpy.testing.assert_array_equal(logits, expected)
 
     def test_what_holds_no_model_is_an_error_of_data(self):
-        with self.assertRaises(crosstalk.DataError):
+        with self.assertRaisesRegex(crosstalk.DataError, "holds no run"):
             crosstalk.Model(self.folder.name)
+        with self.assertRaisesRegex(crosstalk.DataError, "nothing: there is no such file or folder$"):
+            crosstalk.Model(self.folder.name + "/nothing")
+
+    def test_texts_are_str_or_utf_8(self):
+        text = self.model.generate("Thé", max_length=4, temperature=0)
+        self.assertEqual(self.model.generate("Thé".encode(), max_length=4, temperature=0), text)
+        numpy.testing.assert_array_equal(self.model.encode("Thé".encode()), self.model.encode("Thé"))
+        with self.assertRaisesRegex(crosstalk.UsageError, "prompt is no UTF-8 text: byte 2"):
+            self.model.generate("Thé".encode("latin-1"))
+        with self.assertRaisesRegex(TypeError, "a text is a str or UTF-8 bytes, not list"):
+            self.model.generate([1, 2])

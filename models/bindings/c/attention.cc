@@ -242,7 +242,9 @@ class Inputs {
   Variable Take(const char* name, int rank, PassObject* pass) {
     const Tensor tensor = Find(name);
     if (!tensor.defined()) return Variable();
-    CROSSTALK_CHECK(tensor.dtype() == dtype_, name, ": is ", tensor.dtype(), ", and the layer computes in ", dtype_);
+    const bool is_float = tensor.dtype() == DType::kFloat32 || tensor.dtype() == DType::kFloat64;
+    CROSSTALK_CHECK(tensor.dtype() == dtype_, name, ": is ", tensor.dtype(), ", and the layer computes in ", dtype_,
+                    ": convert it", is_float ? StrCat(", or make the layer with dtype = ", tensor.dtype()) : "");
     Check(name, tensor, rank);
     Variable variable(tensor, pass != nullptr ? Variable::RequiresGrad::kYes : Variable::RequiresGrad::kNo);
     if (pass != nullptr) pass->inputs.push_back({name, variable});

@@ -152,6 +152,15 @@ def text_at(pointer, length=None):
     return (ctypes.string_at(pointer) if length is None else ctypes.string_at(pointer, length)).decode(errors="replace")
 
 
+def to_text(text):
+    """The bytes of a text as the library takes it."""
+    if isinstance(text, str):
+        return text.encode()
+    if not isinstance(text, (bytes, bytearray)):
+        raise TypeError(f"a text is a str or UTF-8 bytes, not {type(text).__name__}")
+    return bytes(text)
+
+
 def to_json(values):
     """The JSON text of options, as the library takes it; those that are None are not given."""
     def plain(value):  # paths, and numbers of numpy's
@@ -181,6 +190,19 @@ class Handle:
         if self._handle is None:
             raise _errors.UsageError(f"this {type(self).__name__} was closed, or is of a call that recorded nothing")
         return self._handle
+
+    def _describe(self):
+        text = c_void_p()
+        if status_of("describe", self, byref(text)):  # its kind has none
+            return ""
+        return json.loads(text_at(text.value)).get("description", "")
+
+    def __repr__(self):
+        name = f"crosstalk.{type(self).__name__}"
+        if self._handle is None:
+            return f"<{name}, closed>"
+        described = self._describe()
+        return f"<{name}: {described}>" if described else f"<{name}>"
 
     def close(self):
         """Gives the object back; nothing may be asked of it after that."""

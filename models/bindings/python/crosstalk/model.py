@@ -5,7 +5,7 @@ import os
 from ctypes import byref, c_size_t, c_void_p
 
 from . import _errors
-from ._library import Handle, OnText, call, check, json_of, status_of, text_at, to_json
+from ._library import Handle, OnText, call, check, json_of, status_of, text_at, to_json, to_text
 from .passes import run
 from .tensor import Parameters, Tensor, Tensors
 
@@ -102,7 +102,7 @@ class Model(Handle):
                 raised.append(error)
                 return 1
 
-        prompt, text, length = prompt.encode(), c_void_p(), c_size_t()
+        prompt, text, length = to_text(prompt), c_void_p(), c_size_t()
         status = status_of("model_generate", self, prompt, len(prompt), to_json(options),
                            listen if on_text is not None else OnText(), None, byref(text), byref(length))
         if raised:
@@ -121,7 +121,7 @@ class Model(Handle):
 
     def encode(self, text):
         """The ids int32[n] of a text, without an end token."""
-        text, ids = text.encode(), c_void_p()
+        text, ids = to_text(text), c_void_p()
         call("model_encode", self, text, len(text), byref(ids))
         return Tensor._of(ids.value).numpy()
 

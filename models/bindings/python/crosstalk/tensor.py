@@ -53,6 +53,10 @@ class Tensor(Handle):
         call("tensor_array", self, byref(array))
         return array
 
+    def _describe(self):
+        names = [*map(str, _DTYPES), "bfloat16"]
+        return f"{names[self._array().dtype]}{list(self.shape)}"
+
     @property
     def shape(self):
         array = self._array()
