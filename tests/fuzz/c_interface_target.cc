@@ -60,7 +60,7 @@ class Host {
 
   void Run() {
     for (size_t calls = 0; calls < kMostCalls && !input_.empty(); ++calls) {
-      const ct_status status = Call(Byte() % 32);
+      const ct_status status = Call(Byte() % 40);
       Require(status >= CT_OK && status <= CT_STOPPED, "status ", static_cast<int>(status));
       if (status == CT_OK) continue;
       const std::string_view message = ct_last_error();
@@ -101,7 +101,8 @@ class Host {
 
   const char* Name() {
     constexpr const char* kNames[] = {
-        "X", "M", "key_padding_mask", "attention_mask", "bias", "input_ids", "labels", "Y", "loss", "logits"};
+        "X", "M",    "key_padding_mask", "attention_mask", "bias",    "input_ids",      "labels",
+        "Y", "loss", "logits",           "inputs",         "targets", "embedding.table"};
     const uint8_t byte = Byte();
     return byte < std::size(kNames) ? kNames[byte] : Text();
   }
@@ -175,6 +176,10 @@ ct_status Host::Call(int function) {
   ct_attention* attention = nullptr;
   ct_model* model = nullptr;
   ct_training* training = nullptr;
+  ct_dataset* dataset = nullptr;
+  ct_batches* batches = nullptr;
+  ct_optimizer* optimizer = nullptr;
+  int64_t count = 0;
   int more = 0;
   switch (function) {
     case 0: {
@@ -274,6 +279,28 @@ ct_status Host::Call(int function) {
       return Keep(ct_training_open(Byte() % 2 ? nullptr : "", Text(), "none", nullptr, Out(&training)), training);
     case 30:
       return ct_training_step(As<ct_training>(), Out(&more));
+    case 32:
+      return Keep(Keep(Ordered<ct_model_loss>{As<ct_model>(), As<ct_tensors>(),
+                                              Byte() % 2 ? nullptr : "{\"training\": false}", Out(&tensors), Out(&pass)}
+                           .status,
+                       tensors),
+                  pass);
+    case 33:
+      return Keep(Ordered<ct_dataset_create>{As<ct_model>(), As<ct_tensor>(), Text(), Out(&dataset)}.status, dataset);
+    case 34:
+      return Keep(Ordered<ct_batches_create>{As<ct_dataset>(), Text(), Out(&batches)}.status, batches);
+    case 35:
+      return Byte() % 8 ? Keep(Ordered<ct_batches_at>{As<ct_batches>(), Size(), Out(&tensors)}.status, tensors)
+                        : ct_batches_size(As<ct_batches>(), Out(&count));
+    case 36:
+      return Keep(Ordered<ct_optimizer_create>{Handle(), Text(), Out(&optimizer)}.status, optimizer);
+    case 37:
+      return Ordered<ct_optimizer_step>{As<ct_optimizer>(), As<ct_tensors>(), Text(), Out(&text)}.status;
+    case 38:
+      return Byte() % 2 ? Keep(ct_optimizer_state(As<ct_optimizer>(), Out(&tensors)), tensors)
+                        : Ordered<ct_optimizer_load>{As<ct_optimizer>(), As<ct_tensors>()}.status;
+    case 39:
+      return Ordered<ct_model_save>{As<ct_model>(), "", As<ct_optimizer>()}.status;
     default:
       return ct_training_metrics(As<ct_training>(), Out(&text));
   }

@@ -109,6 +109,7 @@ class BatchesObject : public Object {
   std::unique_ptr<BatchSource> training;  // one of the two
   std::unique_ptr<EvaluationBatches> held_out;
   int64_t size = 0;
+  int64_t last = INT64_MAX;  // index
 };
 
 struct Part {
@@ -132,6 +133,7 @@ std::shared_ptr<BatchesObject> MakeBatches(const std::shared_ptr<DatasetObject>&
   if (part.part == "training") {
     batches->training = crosstalk::MakeBatches(*resolved, data, {0});
     const int64_t examples = CountTrainingExamples(*resolved, data);
+    batches->last = INT64_MAX / resolved->optimization.batch - 1;  // examples have numbers, too
     batches->size = examples == INT64_MAX ? 0 : CeilDivide(examples, resolved->optimization.batch);
     return batches;
   }
@@ -269,8 +271,8 @@ ct_status ct_batches_at(ct_batches* batches, int64_t index, ct_tensors** batch) 
   using namespace crosstalk::c;
   return Call([&] {
     CheckGiven(batch, "batch");
-    CROSSTALK_CHECK(index >= 0, "index: ", index, " is less than 0");
     const auto object = Find<BatchesObject>(batches, "batches");
+    CROSSTALK_CHECK(index >= 0 && index <= object->last, "index: ", index, " is not between 0 and ", object->last);
     const Use use(*object, Access::kAlone);
     const crosstalk::Batch made =
         object->training != nullptr ? object->training->Get(index, 0) : object->held_out->Get(index);

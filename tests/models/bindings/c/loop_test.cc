@@ -122,7 +122,9 @@ TEST(CLoopTest, MisuseIsNamed) {
   says(ct_dataset_create(loop.model, nullptr, R"({"batch": 3})", &dataset), "batch: is not a key");
   says(ct_batches_create(loop.dataset, R"({"part": "test"})", &batches), "\"test\" is none of training, held-out");
   says(ct_batches_create(loop.dataset, R"({"input_length": 17})", &batches), "input_length: 17 tokens are more");
-  says(ct_batches_at(loop.batches, -1, &tensors), "index: -1");
+  for (const int64_t index : {int64_t{-1}, INT64_MAX, INT64_MAX / 4}) {
+    says(ct_batches_at(loop.batches, index, &tensors), "index: " + std::to_string(index) + " is not between");
+  }
   says(ct_optimizer_create(loop.dataset, nullptr, &optimizer), "a dataset has no parameters");
   says(ct_optimizer_create(loop.model, R"({"optimizer": "adam"})", &optimizer), "did you mean \"adamw\"");
   says(ct_model_loss(loop.model, nothing, nullptr, &tensors, &pass), "there is no \"inputs\"");
