@@ -101,8 +101,8 @@ struct FileCorpusOptions {
   std::string path;                  // a .jsonl or .json file, any other as plain text, each may be a .gz; or a folder
   std::string validation_path = {};  // the same; empty: part of `path` is held out
   uint64_t seed = 0;                 // chooses the files that are held out
-  std::string text_field = kTextField;  // of a line of JSONL: the name of the string that is its text
   double validation_share = kValidationShare;
+  std::string text_field = kTextField;  // of a line of JSONL: the name of the string that is its text
 };
 
 // Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text_field` is the document). A

@@ -110,6 +110,10 @@ class LoopTest(unittest.TestCase):
         self.assertEqual(len(held_out), crosstalk.Batches(dataset, part="held-out", batch=2).size)
         self.assertLess(numpy.mean(held_out), 0.7 * losses[0])
 
+        (self.folder / "lines.jsonl").write_text('{"content": "one two three four five six"}\n' * 40)
+        lines = crosstalk.Dataset(model, self.folder / "lines.jsonl", text_field="content")
+        self.assertIn("one", model.decode(crosstalk.Batches(lines)[0]["inputs"].ravel()))
+
         model = crosstalk.Model.new(**{**TINY, "tokenizer": "none", "vocabulary": 40}, optimizer="adamw", learning_rate=0.01)
         ids = 3 + numpy.arange(2000) % 7
         dataset = crosstalk.Dataset(model, ids)

@@ -238,7 +238,8 @@ CT_API ct_status ct_training_model(const ct_training* training, ct_model** model
 
 /* What `model` can learn, read by its tokenizer. `ids` is NULL, or int32 or int64[n], a text as ids, whose last 5 % are
  * held out. Without ids the options are those of a training that say what is read: {"data": "novels/", "validation": …,
- * "corpus": …, "task": …, "task_data": …}; where none is given, what the model was made with. Reads the model. */
+ * "text_field": …, "corpus": …, "task": …, "task_data": …}; where none is given, what the model was made with. Reads
+ * the model. */
 CT_API ct_status ct_dataset_create(const ct_model* model, const ct_tensor* ids, const char* options,
                                    ct_dataset** dataset);
 /* Batches of examples under the model's objective. {"part": "training"} in an order of "seed", or "held-out"; "batch"

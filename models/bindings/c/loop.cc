@@ -25,7 +25,7 @@
 namespace crosstalk::c {
 namespace {
 
-const std::vector<std::string> kDataKeys = {"data", "validation", "corpus", "task", "task_data"};
+const std::vector<std::string> kDataKeys = {"data", "validation", "text_field", "corpus", "task", "task_data"};
 const std::vector<std::string> kBatchKeys = {
     "batch",        "seed",          "eval_batches", "input_length",  "noise_density", "mean_span_length",
     "masking",      "sentence_task", "most_masked",  "target_length", "mixture_cap",   "window_stride",
