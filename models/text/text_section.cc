@@ -26,8 +26,9 @@ class TextField : public JsonEvents {
     // Between a key and the quotation mark of its value are a colon and spaces.
     return {*std::move(text_), line_.find('"', key_end_) + 1};
   }
-  // The first names of other strings.
-  const std::vector<std::string>& others() const { return others_; }
+  // The first of the object's names, and the first that has a string; empty: none.
+  const std::vector<std::string>& names() const { return names_; }
+  const std::string& other_string() const { return other_string_; }
 
   void OnNull(size_t) override { Value(); }
   void OnBool(bool, size_t) override { Value(); }
@@ -36,7 +37,7 @@ class TextField : public JsonEvents {
   void OnDouble(double, size_t) override { Value(); }
   void OnBigInteger(std::string, size_t) override { Value(); }
   void OnString(std::string value, size_t offset) override {
-    if (depth_ == 1 && !at_text_ && others_.size() < kMostOthers) others_.push_back(std::move(key_));
+    if (depth_ == 1 && !at_text_ && is_listed_ && other_string_.empty()) other_string_ = names_.back();
     if (depth_ != 1 || !at_text_) return Value();
     if (text_) Fail(ErrorKind::kData, where_, ": byte ", offset, " of the line: a second ", Quoted(name_));
     if (value.find('\0') != std::string::npos) {
@@ -47,7 +48,9 @@ class TextField : public JsonEvents {
   void OnKey(std::string key, size_t offset) override {
     at_text_ = depth_ == 1 && key == name_;
     if (at_text_) key_end_ = offset;
-    if (depth_ == 1 && others_.size() < kMostOthers) key_ = std::move(key);
+    if (depth_ != 1) return;
+    is_listed_ = names_.size() < kMostNames;
+    if (is_listed_) names_.push_back(std::move(key));
   }
   void OnObjectBegin(size_t) override { Open(); }
   void OnObjectEnd(size_t) override { --depth_; }
@@ -68,7 +71,7 @@ class TextField : public JsonEvents {
     ++depth_;
   }
 
-  static constexpr size_t kMostOthers = 8;
+  static constexpr size_t kMostNames = 8;
 
   const std::string& name_;
   std::string_view line_;
@@ -77,8 +80,9 @@ class TextField : public JsonEvents {
   bool at_text_ = false;
   size_t key_end_ = 0;
   std::optional<std::string> text_;
-  std::string key_;
-  std::vector<std::string> others_;
+  std::vector<std::string> names_;
+  bool is_listed_ = false;  // whether the last of its names is in names_
+  std::string other_string_;
 };
 
 uint32_t FromHex(std::string_view digits) {
@@ -137,12 +141,13 @@ bool ParseJsonlLine(const TextFile& file, size_t begin, std::string_view line, J
     Fail(error.kind(), place(), std::string_view(error.what()).substr(where.size()));
   }
   if (!field.found()) {
-    const std::vector<std::string>& others = field.others();
-    if (others.empty()) Fail(ErrorKind::kData, place(), ": the object has no ", Quoted(file.text_field()));
     std::vector<std::string> quoted;
-    for (const std::string& name : others) quoted.push_back(Quoted(name));
-    Fail(ErrorKind::kData, place(), ": the object has no ", Quoted(file.text_field()), ", but the strings ",
-         Join(quoted, ", "), "; ", FieldName{"text_field", others[0]}, " would read the first of them");
+    for (const std::string& name : field.names()) quoted.push_back(Quoted(name));
+    const std::string missing =
+        StrCat(": the object has no ", Quoted(file.text_field()), quoted.empty() ? "" : ", but ", Join(quoted, ", "));
+    if (field.other_string().empty()) Fail(ErrorKind::kData, place(), missing);
+    Fail(ErrorKind::kData, place(), missing, "; ", FieldName{"text_field", field.other_string()},
+         " would read its first string");
   }
   std::tie(document->text, document->begin) = field.Take();
   document->begin += begin;

@@ -244,11 +244,11 @@ TEST(TextSectionTest, TheTextOfALineIsTheStringThatIsAskedFor) {
   testing::ExpectRefused(
       {{"the default",
         [&] { OpenTextSource(path); },
-        {"a.jsonl: line 1 at byte 0: the object has no \"text\", but the strings \"title\", \"content\"; "
-         "text_field = title would read the first of them"}},
+        {"a.jsonl: line 1 at byte 0: the object has no \"text\", but \"title\", \"content\", \"n\", "
+         "\"of\"; text_field = title would read its first string"}},
        {"no string",
         [&] { OpenTextSource(dir.Put("n.jsonl", "{\"n\": 1}")); },
-        {"n.jsonl: line 1 at byte 0: the object has no \"text\""}},
+        {"n.jsonl: line 1 at byte 0: the object has no \"text\", but \"n\""}},
        {"a number", [&] { OpenTextSource(path, {}, "n"); }, {"a.jsonl: line 1 at byte 0: \"n\" is not a string"}},
        {"another name", [&] { OpenTextSource(dir.Put("b.txt", lines), {}, "content"); }, {".jsonl"}}},
       ErrorKind::kData);
