@@ -45,7 +45,9 @@ $(COURSE_GRADE): $(call object,$(COURSE_MAIN)) $(call archive,course) $(call arc
 
 COURSE_ARGUMENTS = --compile $(call quoted,$(COURSE_COMPILE) -shared) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
     --work $(BUILD)/course/work --stubs examples/course/exercises --hide examples/course/solutions
-COURSE_RESULTS = --json $(BUILD)/course/grade.json --table $(BUILD)/course/grade.txt $(if $(COURSE_N),--chapters '$(COURSE_N)')
+# A student's own results stand beside those of a class.
+COURSE_RESULT := $(BUILD)/course/$(if $(filter SUBMISSION,$(GIVEN)),grade,own)
+COURSE_RESULTS = --json $(COURSE_RESULT).json --table $(COURSE_RESULT).txt $(if $(COURSE_N),--chapters '$(COURSE_N)')
 
 COURSE_EXERCISES := $(subst _,.,$(patsubst examples/course/exercises/%.cc,%,$(sort $(wildcard examples/course/exercises/*.cc))))
 COURSE_N := $(if $(filter N,$(GIVEN)),$(N))
