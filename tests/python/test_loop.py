@@ -122,9 +122,9 @@ class LoopTest(unittest.TestCase):
         losses, _ = train(model, 40, dataset)
         self.assertLess(losses[-1], 0.5 * losses[0])
         rows = numpy.stack([ids[i:i + 16] for i in range(4)])
-        with_labels = model.loss({"input_ids": rows, "labels": rows}, training=False)
+        with_labels = model.forward(input_ids=rows, labels=rows)
         self.assertLess(float(with_labels), 0.5 * losses[0])
-        self.assertEqual(set(with_labels.backward()), set(model.parameters))
+        self.assertEqual(set(with_labels.backward("loss")), set(model.parameters))
         model.save(self.folder / "ids")
         self.assertEqual(crosstalk.Model(self.folder / "ids").search(rows[:1, :8], max_length=3)[0][0]["ids"],
                          list(rows[0, 8:11]))
@@ -195,3 +195,37 @@ class LoopTest(unittest.TestCase):
                 one, _ = train(model, 2)
         two, _ = train(crosstalk.Model.new(**TINY), 2)
         self.assertEqual(one, two)
+
+    def test_a_model_of_another_kind_is_not_loaded_in_part(self):
+        model, other = crosstalk.Model.new(**TINY), str(self.folder / "other")
+        before = {name: array.copy() for name, array in model.parameters.items()}
+        for options in ({"layers": 2}, {"attention": "multihead"}, {"d_ff": 32}, {"tokenizer": "none", "vocabulary": 300}):
+            crosstalk.Model.new(**{**TINY, "seed": 2, **options}).save(other)
+            with self.assertRaises(crosstalk.UsageError):
+                model.load(other)
+            for name, array in model.parameters.items():
+                numpy.testing.assert_array_equal(array, before[name])
+        letters = {**TINY, "tokenizer": "characters", "vocabulary": 16}
+        (self.folder / "digits.txt").write_text("0123456789 #$%&* " * 300)
+        crosstalk.Model.new(**letters, data=self.folder / "digits.txt").save(other)
+        with self.assertRaisesRegex(crosstalk.UsageError, "its tokenizer gives other ids"):
+            crosstalk.Model.new(**letters).load(other)
+
+    def test_slips_are_answered_at_once(self):
+        model = crosstalk.Model.new(**{**TINY, "tokenizer": "characters"})
+        with self.assertWarnsRegex(UserWarning, "unknown to the tokenizer"):
+            (self.folder / "digits.txt").write_text("0123456789 #$%&* " * 300)
+            crosstalk.Dataset(model, self.folder / "digits.txt")
+        batches = crosstalk.Batches(crosstalk.Dataset(model))
+        optimizer, loss = crosstalk.Optimizer(model), model.loss(batches[0])
+        state = {name: array.copy() for name, array in optimizer.state.items()}
+        broken = {name: array * numpy.float32("nan") if array.dtype == "float32" else array for name, array in state.items()}
+        ids = numpy.full((1, 4), 5)
+        for slip in (lambda: model.loss(batches), lambda: model.loss({"input_ids": ids, "labels": ids}),
+                     lambda: optimizer.step(loss), lambda: batches[2**64], lambda: batches[1.5],
+                     lambda: crosstalk.set_threads(2**32 + 1), lambda: crosstalk.set_threads("2")):
+            with self.assertRaises(crosstalk.UsageError):
+                slip()
+        with self.assertRaises(crosstalk.NumericalError):
+            optimizer.load(broken)
+        optimizer.load(state)

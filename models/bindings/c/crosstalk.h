@@ -268,7 +268,7 @@ CT_API ct_status ct_optimizer_step(ct_optimizer* optimizer, const ct_tensors* gr
                                    const char** json);
 /* Its state as tensors over the optimizer's memory, and "step", a copy. Reads. */
 CT_API ct_status ct_optimizer_state(const ct_optimizer* optimizer, ct_tensors** state);
-/* Takes over such a state of the same parameters. Alone. */
+/* Takes over such a state of the same parameters; CT_NUMERICAL where it is not finite. Alone. */
 CT_API ct_status ct_optimizer_load(ct_optimizer* optimizer, const ct_tensors* state);
 /* Saves a model in a folder that ct_model_open and every command reads, and makes that if it is missing: as the
  * checkpoint of the optimizer's step with its state, or of step 0 where that is NULL. It replaces one of the same step;

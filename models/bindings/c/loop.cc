@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/bindings/c/crosstalk.h"
 #include "crosstalk/models/bindings/c/handles.h"
 #include "crosstalk/models/bindings/c/tensors.h"
@@ -60,7 +61,9 @@ class DatasetObject : public Object {
   DatasetObject(std::shared_ptr<ModelObject> its_model, std::shared_ptr<const TrainingData> its_data)
       : Object(kKind), model(std::move(its_model)), data(std::move(its_data)) {}
 
-  Json Describe() const override { return Json::MakeObject({{"description", data->description}}); }
+  Json Describe() const override {
+    return Json::MakeObject({{"description", data->description}, {"remarks", ToJson(data->remarks)}});
+  }
 
   const std::shared_ptr<ModelObject> model;
   const std::shared_ptr<const TrainingData> data;
@@ -80,6 +83,10 @@ std::shared_ptr<const TrainingData> DataOfIds(const ModelObject& model, const ct
   data->corpus = MakeIdCorpus(all);
   data->description = data->corpus.description;
   data->tokenizer = model.parts.tokenizer;
+  const auto unknown = std::count(all.begin(), all.end(), of_model.tokens.unknown);
+  if (data->tokenizer != nullptr && unknown * 100 > std::ssize(all)) {
+    data->remarks.push_back(StrCat(unknown * 100 / std::ssize(all), " % of the ids are the unknown token's"));
+  }
   if (data->tokenizer == nullptr) data->tokenizer = std::make_shared<IdsAlone>(config);
   return data;
 }
@@ -97,7 +104,12 @@ std::shared_ptr<const TrainingData> DataOf(const ModelObject& model, const ct_te
   if (!is_named && model.parts.data != nullptr) return model.parts.data;
   model.RequireTokenizer();
   MakePathsAbsolute(&config);
-  return std::make_shared<TrainingData>(OpenTrainingData(*ResolvedConfig(config), model.parts.tokenizer));
+  const auto data = std::make_shared<TrainingData>(OpenTrainingData(*ResolvedConfig(config), model.parts.tokenizer));
+  if (data->corpus.training != nullptr) {
+    const std::string warning = UnknownTokensWarning(*data->corpus.training, *data->tokenizer);
+    if (!warning.empty()) data->remarks.push_back(warning);
+  }
+  return data;
 }
 
 class BatchesObject : public Object {
@@ -322,6 +334,10 @@ ct_status ct_optimizer_load(ct_optimizer* optimizer, const ct_tensors* state) {
   return Call([&] {
     const auto object = Find<OptimizerObject>(optimizer, "optimizer");
     const std::vector<crosstalk::NamedTensor> given = TensorsOf(state, "state");
+    for (const crosstalk::NamedTensor& one : given) {
+      const auto bad = crosstalk::FindNonFinite(one.tensor, crosstalk::MinusInfinity::kReject);
+      if (bad) Fail(crosstalk::ErrorKind::kNumerical, "state: ", one.name, bad->index, " is ", bad->value);
+    }
     const Use use(*object, Access::kAlone);
     object->optimizer->LoadState(given);
   });

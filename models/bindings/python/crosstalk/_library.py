@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import math
+import operator
 import os
 import pathlib
 import sysconfig
@@ -226,9 +227,20 @@ class Handle:
         raise TypeError(f"{type(self).__name__}: cannot be copied or pickled")
 
 
+def whole_number(name, value):
+    """An int that C's types hold: ctypes would cut it off."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _errors.UsageError(f"{name}: is {value!r}, and must be a whole number", name) from None
+    if not -2**31 <= number < 2**31:
+        raise _errors.UsageError(f"{name}: {number} is too large", name)
+    return number
+
+
 def set_threads(threads):
     """The number of threads that the library computes with: by default the processors. Changes no bit."""
-    call("set_threads", threads)
+    call("set_threads", whole_number("threads", threads))
 
 
 @contextlib.contextmanager

@@ -3,9 +3,10 @@
 import itertools
 import json
 import os
+import warnings
 from ctypes import byref, c_int64, c_void_p
 
-from ._library import Handle, call, json_of, text_at, to_json
+from ._library import Handle, call, json_of, text_at, to_json, whole_number
 from .tensor import Tensor, Tensors, take_arrays
 
 
@@ -30,6 +31,8 @@ class Dataset(Handle):
         handle = c_void_p()
         call("dataset_create", model, ids, to_json(options), byref(handle))
         super().__init__(handle.value)
+        for remark in json_of("describe", self)["remarks"]:
+            warnings.warn(remark, stacklevel=2)
 
     @property
     def description(self):
@@ -60,7 +63,7 @@ class Batches(Handle):
 
     def __getitem__(self, index):
         batch = c_void_p()
-        call("batches_at", self, index, byref(batch))
+        call("batches_at", self, whole_number("index", index), byref(batch))
         return take_arrays(batch.value)
 
     def __iter__(self):

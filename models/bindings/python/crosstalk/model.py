@@ -2,9 +2,13 @@
 
 import json
 import os
+from collections.abc import Mapping
 from ctypes import byref, c_size_t, c_void_p
 
+import numpy
+
 from . import _errors
+from ._errors import UsageError
 from ._library import Handle, OnText, call, check, json_of, status_of, text_at, to_json, to_text
 from .passes import run
 from .tensor import Parameters, Tensor, Tensors
@@ -65,10 +69,10 @@ class Model(Handle):
         """What a training minimises of a batch by name → a Pass with loss and each measure ("ln_ppl").
 
         float(loss) is its value, and loss.backward() gives the gradients by the parameters' names. A batch of Batches, or
-        inputs with labels as forward() takes them. With training=False there are neither dropout, whose numbers are those
-        of (seed, step), nor z-loss."""
-        if "labels" in batch:
-            return self.forward(training=training, seed=seed, step=step, record=record, **batch)
+        arrays by the same names: a language model's inputs[b, n] and targets[b, n]. With training=False there are neither
+        dropout, whose numbers are those of (seed, step), nor z-loss."""
+        if isinstance(batch, Mapping) and "labels" in batch:
+            raise UsageError("batch: labels are of forward(input_ids=…, labels=…), whose loss is the published one")
         options = to_json({"training": training, "seed": seed, "step": step})
         return run("model_loss", self, Tensors(batch), options, record)
 
@@ -78,8 +82,20 @@ class Model(Handle):
         call("model_save", self, os.fsencode(folder), optimizer)
 
     def load(self, path):
-        """Takes the parameters of a model of the same kind: what save() or a training has written, or what is published."""
-        with Model(path, dtype=self.description["dtype"]) as other:
+        """Takes the parameters of a model of the same kind: what save() or a training has written, or what is published.
+        A UsageError, before anything is changed, if its configuration or its tokenizer is another."""
+        mine = self.description
+        with Model(path, dtype=mine["dtype"]) as other:
+            theirs = other.description
+            ours, given = ({key: value for key, value in one["configuration"].items() if "dropout" not in key}
+                           for one in (mine, theirs))
+            for key in {**ours, **given}:
+                if ours.get(key) != given.get(key):
+                    raise UsageError(f"{os.fsdecode(path)}: its {key} is {given.get(key)}, and here it is {ours.get(key)}",
+                                     key)
+            ids = numpy.arange(ours["vocabulary"], dtype="int32")
+            if mine["tokenizer"] != theirs["tokenizer"] or (mine["tokenizer"] and self.decode(ids) != other.decode(ids)):
+                raise UsageError(f"{os.fsdecode(path)}: its tokenizer gives other ids to texts", "tokenizer")
             self.parameters.update(other.parameters)
 
     def __call__(self, **inputs):

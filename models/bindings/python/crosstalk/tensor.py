@@ -2,7 +2,7 @@
 
 import ctypes
 import itertools
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from ctypes import byref, c_int64, c_size_t, c_void_p
 
 import numpy
@@ -151,6 +151,8 @@ class Tensors(Handle):
     """Tensors by name: what calls take, of those that are not None, and give."""
 
     def __init__(self, named):
+        if not isinstance(named, Mapping):
+            raise UsageError(f"arrays by name are wanted, a dictionary; this is {type(named).__name__}")
         handle = c_void_p()
         call("tensors_create", byref(handle))
         super().__init__(handle.value)
@@ -158,7 +160,7 @@ class Tensors(Handle):
             if values is None:
                 continue
             tensor = values if isinstance(values, Tensor) else Tensor(values)
-            call("tensors_add", self, name.encode(), tensor)
+            call("tensors_add", self, str(name).encode(), tensor)
 
 
 def take_arrays(handle):
