@@ -350,9 +350,9 @@ ct_status ct_model_save(const ct_model* model, const char* folder, const ct_opti
     CROSSTALK_CHECK(*folder != '\0', "folder is empty");
     const auto object = Find<ModelObject>(model, "model");
     const auto with = optimizer == nullptr ? nullptr : Find<OptimizerObject>(optimizer, "optimizer");
+    std::optional<Use> first;  // of an optimizer and its model, everywhere
+    if (with != nullptr) first.emplace(*with, Access::kShared);
     const Use use(*object, Access::kShared);
-    std::optional<Use> too;
-    if (with != nullptr) too.emplace(*with, Access::kShared);
     Save(*object, folder, with.get());
   });
 }
