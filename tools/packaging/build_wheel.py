@@ -33,6 +33,14 @@ def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def date_of(source):
+    """The last commit's, or where that is not known, of files without a repository, the first that an archive can hold."""
+    try:
+        return time.gmtime(int(output("git", "-C", source, "log", "-1", "--format=%ct")))[:6]
+    except (OSError, subprocess.CalledProcessError):
+        return (1980, 1, 1, 0, 0, 0)
+
+
 def needed(library):
     """The files of the libraries that it needs, and that these need, by name."""
     found = {}
@@ -77,7 +85,7 @@ def main(library, version, folder):
             f",{len(content)}\n" for name, content in sorted(files.items())]
     files[record] = "".join([*rows, f"{record},,\n"]).encode()
 
-    date = time.gmtime(int(output("git", "-C", source, "log", "-1", "--format=%ct")))[:6]
+    date = date_of(source)
     path = pathlib.Path(folder, f"crosstalk-{version}-{tag}.whl")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, content in sorted(files.items(), key=lambda file: (file[0] == record, file[0])):
