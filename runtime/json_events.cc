@@ -134,6 +134,7 @@ void ParseJsonEvents(std::string_view text, const std::string& source, JsonEvent
   // Two things that the parser takes without a word: a NUL as the end of the text, and a byte-order mark.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) FailAtByte(source, nul, "a NUL byte");
   if (text.substr(0, 3) == "\xef\xbb\xbf") FailAtByte(source, 0, "begins with a byte-order mark");
+  if (text.empty()) FailAtByte(source, 0, "the text is empty");
   size_t offset = 0;
   EventsAdapter adapter(events, source, offset);
   const ClassicLocale numbers_have_points;

@@ -12,14 +12,14 @@ trixie-g++       trixie   g++     g++               umask
 trixie-clang++   trixie   clang++ clang,libomp-dev  read-only
 '
 
-# What runs in the system, as root, with the sources in /crosstalk.
+# What runs in the system, as root, with the sources in /sources.
 cat_in_system() {
   cat << 'IN_SYSTEM'
 set -eu
 compiler=$1 circumstance=$2
 export DEBIAN_FRONTEND=noninteractive
-chown -R root:root /crosstalk
-cd /crosstalk
+chown -R root:root /sources
+cd /sources
 variables=CXX=$compiler
 build() {  # build COMMAND…: both commands of a newcomer, by way of COMMAND
   "$@" make $variables && "$@" make $variables test
@@ -31,7 +31,7 @@ case $circumstance in
     mount -t tmpfs none /sys
     build env ;;
   blank)  # a blank in the path
-    mv /crosstalk '/a folder'
+    mv /sources '/a folder'
     cd '/a folder'
     build env ;;
   umask)  # files that only their owner reads
@@ -65,8 +65,8 @@ for row in ${*:-$(printf '%s' "$rows" | sed 's/ .*//')}; do
   echo "== $1: $2, $3, $5"
   status=0
   mmdebstrap --quiet --variant=apt --include="make,$4" \
-    --customize-hook='mkdir "$1/crosstalk"' \
-    --customize-hook="tar-in $folder/crosstalk.tar /crosstalk" \
+    --customize-hook='mkdir "$1/sources"' \
+    --customize-hook="tar-in $folder/crosstalk.tar /sources" \
     --customize-hook="copy-in $folder/in_system.sh /root" \
     --customize-hook="unshare --mount chroot \"\$1\" $clean sh /root/in_system.sh $3 $5" \
     "$2" /dev/null > "$log" 2>&1 || status=$?
