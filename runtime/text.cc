@@ -119,6 +119,8 @@ std::string Replaced(std::string_view text, std::string_view from, std::string_v
   }
 }
 
+std::string ShellQuoted(std::string_view word) { return "'" + Replaced(word, "'", "'\\''") + "'"; }
+
 size_t Utf8Length(std::string_view text, size_t i) {
   const auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
   const auto tail = [&](size_t k) { return (byte(k) & 0xc0) == 0x80; };

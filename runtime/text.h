@@ -39,6 +39,9 @@ namespace crosstalk {
 // The text with `to` instead of each `from`, from the left.
 std::string Replaced(std::string_view text, std::string_view from, std::string_view to);
 
+// One word of a shell's command line, whatever is in it: 'it'\''s'.
+std::string ShellQuoted(std::string_view word);
+
 // UTF-8: whether bytes are text, and where characters begin.
 
 // Bytes of the UTF-8 character at text[i], 0 if it is not one (overlong, surrogate, beyond U+10FFFF, cut off).

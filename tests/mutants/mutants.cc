@@ -20,6 +20,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/mutants/mutation.h"
 
 namespace crosstalk {
@@ -41,8 +42,6 @@ constexpr double kPatience = 30;  // seconds on top
 // What stands before a file's name in the list of what an object was compiled from: as a source by itself, as one of a
 // unit, as a header.
 constexpr std::string_view kSpellings[] = {" ", " ./", "/crosstalk/"};
-
-std::string ForShell(const std::string& path) { return "'" + path + "'"; }
 
 // The exit status of a shell's command, 128 + the signal where it died of one. Ends this process where the user
 // interrupted the command.
@@ -155,7 +154,7 @@ class MutantTree {
   // The same, built, at another place.
   MutantTree Copy(const std::string& folder) const {
     fs::remove_all(folder);
-    MustShell(StrCat("cp -a ", ForShell(folder_), " ", ForShell(folder)));
+    MustShell(StrCat("cp -a ", ShellQuoted(folder_), " ", ShellQuoted(folder)));
     return MutantTree(folder, programs_);
   }
 
@@ -183,14 +182,14 @@ class MutantTree {
       : folder_(std::move(folder)), programs_(std::move(programs)) {}
 
   bool Make(const std::string& targets, int jobs) const {
-    return RunShell(StrCat("cd ", ForShell(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
+    return RunShell(StrCat("cd ", ShellQuoted(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
                            " > make.log 2>&1")) == 0;
   }
 
   // "" if it passes; else how it failed.
   std::string RunTest(const TestProgram& program, double limit_seconds) const {
     const int code = RunShell(
-        StrCat("cd ", ForShell(folder_), " && mkdir -p $PWD-tmp && ", kEndFirst,
+        StrCat("cd ", ShellQuoted(folder_), " && mkdir -p $PWD-tmp && ", kEndFirst,
                " && ulimit -c 0 && CROSSTALK_BINARY=$PWD/build/crosstalk ",
                "CROSSTALK_SOURCE=$PWD CROSSTALK_BUILD=$PWD/build OMP_WAIT_POLICY=passive TMPDIR=$PWD-tmp timeout -k 5 ",
                limit_seconds, " ", program.target, " --gtest_color=no > test.log 2>&1"));

@@ -67,9 +67,6 @@ std::string WithBackslashes(const std::string& text, const char* special) {
   return out;
 }
 
-// In single quotes, as bash and zsh read them.
-std::string ShellQuoted(const std::string& text) { return "'" + Join(Split(text, '\''), "'\\''") + "'"; }
-
 // ---- bash ----------------------------------------------------------------------------------------------------------
 
 // The statement that says what is completed.

@@ -234,8 +234,6 @@ std::string BytesText(int64_t bytes) {
   return FixedText(value, unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2) + " " + units[unit];
 }
 
-std::string ShellQuoted(const std::string& word) { return "'" + Join(Split(word, '\''), "'\\''") + "'"; }
-
 std::string MarkdownTable(const TextTable& table) {
   const auto line = [](const std::vector<std::string>& cells) {
     std::string text = "|";

@@ -75,8 +75,6 @@ std::string StepsText(int64_t steps);
 std::string FixedText(double value, int digits);
 // "1.5 GB", powers of 1000.
 std::string BytesText(int64_t bytes);
-// 'a word' as a shell reads it back, whatever stands in it.
-std::string ShellQuoted(const std::string& word);
 
 // Tables: a list of columns over rows of any type, printed for programs as CSV or JSON, and for people as Markdown or
 // HTML (page/page.h). A new column is one line in its list:
