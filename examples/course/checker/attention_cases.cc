@@ -318,11 +318,7 @@ std::vector<Change<BackwardCase>> BackwardSlips(const Core& core) {
           {"scale missing",
            "this gradient lacks the scale: J = scale · Q·K, so dQ = scale · Σ_m dJ · K and dK = scale · Σ_n dJ · Q.",
            [](Case& c) { c.scale_power = 0; }},
-          {"scale twice",
-           crosstalk::StrCat("this gradient is ", core.scale,
-                             " times what it should be, and so large is the scale, which "
-                             "it has once: dQ = scale · Σ_m dJ · K."),
-           [](Case& c) { c.scale_power = 2; }}};
+          {"scale twice", GradientScaledBy(core.scale), [](Case& c) { c.scale_power = 2; }}};
 }
 
 }  // namespace course

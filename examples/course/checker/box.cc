@@ -316,6 +316,14 @@ Ended RunBoxed(const Box& box, const std::function<void(int)>& body) {
   return ended;
 }
 
+void WriteWhole(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count <= 0) break;
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
 const std::vector<std::string>& LacksOfSystem() {
   static const bool tried = (TryOut(), true);
   (void)tried;

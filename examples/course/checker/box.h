@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace course {
@@ -33,6 +34,9 @@ inline constexpr uint64_t kMostOutput = 1 << 20, kMostAnswer = 64 << 20;
 // Runs body(descriptor of the answer) in a child process, and ends all that this started. The caller has one thread and
 // no other children. Throws std::runtime_error where no process can be started.
 Ended RunBoxed(const Box& box, const std::function<void(int answer)>& body);
+
+// To a pipe, until all is written or nobody reads it any more.
+void WriteWhole(int descriptor, std::string_view bytes);
 
 // What this system does not offer, and what follows, in sentences; empty: all is there. The first call tries it out,
 // and no box uses what failed then.

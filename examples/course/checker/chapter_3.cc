@@ -244,11 +244,7 @@ void Check_3_4(AnyFunction function, Checker& checker) {
         {"scale missing",
          "this gradient lacks the scale, which J has: dQ = scale · Σ_m dJ · K, dK = scale · Σ_n dJ · Q.",
          [](Case& c) { c.scale_power = 0; }},
-        {"scale twice",
-         crosstalk::StrCat("this gradient is ", core.scale,
-                           " times what it should be, and so large is the scale, which "
-                           "it has once: dQ = scale · Σ_m dJ · K."),
-         [](Case& c) { c.scale_power = 2; }}};
+        {"scale twice", GradientScaledBy(core.scale), [](Case& c) { c.scale_power = 2; }}};
     checker.Expect(
         Sizes3(s, KeyWidth(s) + ValueWidth(s)),
         [&] {

@@ -316,6 +316,12 @@ std::string ScaledBy(double used, double scale) {
          ".";
 }
 
+std::string GradientScaledBy(double scale) {
+  return crosstalk::StrCat("this gradient is ", scale,
+                           " times what it should be, and so large is the scale, which it has once: "
+                           "dQ = scale · Σ_m dJ · K.");
+}
+
 std::string ListOf(const std::vector<int64_t>& sizes) { return ToString(crosstalk::Shape(sizes)); }
 
 Array Transposed(const Array& P) {

@@ -159,6 +159,8 @@ Signature* As(AnyFunction function) {
 Array Random(const std::string& bracket, const std::vector<int64_t>& sizes, double stddev = 1);
 // "the logits are multiplied by 0.25, should be by scale = 0.5."
 std::string ScaledBy(double used, double scale);
+// A hint: the gradient has the scale once more than its equation.
+std::string GradientScaledBy(double scale);
 // "[2, 3]"
 std::string ListOf(const std::vector<int64_t>& sizes);
 // P[i, j] as P[j, i], of the same bracket.

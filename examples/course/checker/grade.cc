@@ -197,11 +197,7 @@ Worker StartWorker(const GradeSettings& settings, const Task& task) {
       std::fprintf(stderr, "%s %s: %s\n", Printable(task.student->name).c_str(), task.exercise->id.c_str(),
                    error.what());
     }
-    for (size_t done = 0; done < text.size();) {
-      const ssize_t count = write(ends[1], text.data() + done, text.size() - done);
-      if (count <= 0) break;
-      done += static_cast<size_t>(count);
-    }
+    WriteWhole(ends[1], text);
     std::fflush(nullptr);
     _exit(0);
   }

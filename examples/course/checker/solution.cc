@@ -18,6 +18,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/text.h"
 #include "examples/course/checker/box.h"
 
 namespace course {
@@ -32,12 +33,6 @@ constexpr uint64_t kMostText = 1 << 20, kMostIncluded = 64 << 10;  // of a file,
 constexpr size_t kMostFiles = 100, kMostMessage = 2000;
 constexpr unsigned kCompileSeconds = 30;
 constexpr uint64_t kCompileBytes = uint64_t{3} << 30, kRunBytes = uint64_t{4} << 30;
-
-std::string Quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
 
 std::string FirstLineWith(const std::string& text, const std::string& part) {
   const size_t at = text.find(part);
@@ -130,11 +125,7 @@ void Answer(const Exercise& exercise, const std::function<Results()>& student, i
     answer = StrCat(static_cast<char>('a' + static_cast<int>(stopped.state)), stopped.message);
   }
   std::fflush(stdout);
-  for (std::string_view left = answer; !left.empty();) {
-    const ssize_t count = write(descriptor, left.data(), left.size());
-    if (count <= 0) break;
-    left.remove_prefix(static_cast<size_t>(count));
-  }
+  WriteWhole(descriptor, answer);
   _exit(0);
 }
 
@@ -219,8 +210,8 @@ std::string CommandOf(const Exercise& exercise, const Compiler& compiler) {
 void Compile(const Exercise& exercise, const Submission& submission, const Compiler& compiler,
              const std::string& folder) {
   const std::string command = CommandOf(exercise, compiler) + " " +
-                              Quoted((fs::path(submission.folder) / FileOf(exercise)).string()) + " -o " +
-                              Quoted(folder + "/solution.so");
+                              crosstalk::ShellQuoted((fs::path(submission.folder) / FileOf(exercise)).string()) +
+                              " -o " + crosstalk::ShellQuoted(folder + "/solution.so");
   Box box = {.hidden = submission.hidden,
              .shown = fs::canonical(submission.folder).string(),
              .writable = folder,
