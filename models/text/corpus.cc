@@ -280,6 +280,12 @@ std::shared_ptr<const TextSource> MakeSource(const std::string& name, const std:
   return std::make_shared<FileSource>(name, std::move(sections));
 }
 
+TextCorpus Described(TextCorpus corpus) {
+  corpus.description =
+      StrCat("training on ", corpus.training->Describe(), ", validation on ", corpus.validation->Describe());
+  return corpus;
+}
+
 // A field that no file is read by would be given in vain.
 void CheckTextField(const std::string& text_field, std::initializer_list<const std::vector<InputFile>*> groups) {
   if (text_field == kTextField) return;
@@ -332,9 +338,7 @@ TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& s
     corpus.training = MakeSource(options.path, training, stop);
     corpus.validation = MakeSource(StrCat(options.path, ": ", NamesOf(validation)), validation, stop);
   }
-  corpus.description =
-      StrCat("training on ", corpus.training->Describe(), ", validation on ", corpus.validation->Describe());
-  return corpus;
+  return Described(std::move(corpus));
 }
 
 namespace {
@@ -363,9 +367,7 @@ TextCorpus MakeIdCorpus(const std::vector<int32_t>& ids) {
   TextCorpus corpus;
   corpus.training = std::make_shared<IdSource>(std::vector<int32_t>(ids.begin(), cut));
   corpus.validation = std::make_shared<IdSource>(std::vector<int32_t>(cut, ids.end()));
-  corpus.description =
-      StrCat("training on ", corpus.training->Describe(), ", validation on ", corpus.validation->Describe());
-  return corpus;
+  return Described(std::move(corpus));
 }
 
 std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop,

@@ -184,6 +184,7 @@ class Gradients {
   Gradients(const Module& module, const std::vector<NamedTensor>& given) : parameters_(module.Parameters()) {
     std::vector<std::string> names;
     for (const NamedParameter& parameter : parameters_) names.push_back(parameter.name);
+    std::vector<const Variable*> values;  // of which they are
     for (const NamedTensor& gradient : given) {
       const auto at = std::find(names.begin(), names.end(), gradient.name);
       CROSSTALK_CHECK(at != names.end(), "gradients: there is no parameter ", Excerpt(gradient.name),
@@ -194,12 +195,10 @@ class Gradients {
       CROSSTALK_CHECK(gradient.tensor.shape() == value.shape() && gradient.tensor.dtype() == value.dtype(),
                       "gradients: ", gradient.name, " is ", gradient.tensor.dtype(), gradient.tensor.shape(),
                       ", and the parameter ", value.dtype(), value.shape());
+      values.push_back(&parameter.value);
     }
     module.ZeroGrad();
-    for (const NamedTensor& gradient : given) {
-      const auto at = std::find(names.begin(), names.end(), gradient.name) - names.begin();
-      parameters_[static_cast<size_t>(at)].value.SetGrad(gradient.tensor.Contiguous());
-    }
+    for (size_t i = 0; i < given.size(); ++i) values[i]->SetGrad(given[i].tensor.Contiguous());
   }
   ~Gradients() {
     for (const NamedParameter& parameter : parameters_) {

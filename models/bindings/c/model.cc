@@ -86,27 +86,21 @@ std::shared_ptr<ModelObject> Make(const Given& given) {
   return std::make_shared<ModelObject>(std::move(parts), std::make_shared<Lock>());
 }
 
-void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text,
-             ct_tensors** outputs, ct_pass** pass) {
+std::vector<NamedVariable> Forward(const ModelObject& model, const ct_tensors* given, const char* text) {
   const ModelForwardOptions options = ReadGiven(ModelForwardFields(), text);
-  const ContextScope recording(&OpContext::recording, pass != nullptr);
   Batch inputs;
   for (const NamedTensor& one : TensorsOf(given, "inputs")) inputs.Add(one.name, one.tensor);
   const OutputDetail detail = options.detail == "all" ? OutputDetail::kAll : OutputDetail::kResults;
-  const auto made = std::make_shared<PassObject>();
-  made->owner = object;
-  GivePass(object->parts.model->Outputs(inputs, detail, options.pass.context()), made, outputs, pass);
+  return model.parts.model->Outputs(inputs, detail, options.pass.context());
 }
 
 // The loss that a training would minimise, and each measure, of a batch as an objective makes it.
-void Loss(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text, ct_tensors** outputs,
-          ct_pass** pass) {
-  const TrainingConfig config = *ResolvedConfig(object->RequireConfig());
+std::vector<NamedVariable> Loss(const ModelObject& model, const ct_tensors* given, const char* text) {
+  const TrainingConfig config = *ResolvedConfig(model.RequireConfig());
   CROSSTALK_CHECK_FIELD(config.optimization.loss_denominator == LossDenominator::kTokens, "loss_denominator",
                         Name(config.optimization.loss_denominator), " is not known of a batch of the host's");
   PassOptions options = {.training = true, .seed = config.optimization.seed};
   options = ReadGiven(PassFields(), text, options);
-  const ContextScope recording(&OpContext::recording, pass != nullptr);
   Batch batch;
   for (const NamedTensor& one : TensorsOf(given, "batch")) {
     Batch ids;  // models read int32, and hosts have int64
@@ -114,16 +108,30 @@ void Loss(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, c
     const Tensor small = InputIds(ids, one.name.c_str(), one.tensor.rank(), {INT32_MIN, INT32_MAX});
     batch.Add(one.name, small.defined() ? small : one.tensor);
   }
-  const LossResult loss = object->parts.model->Loss(batch, MakeLossOptions(config.optimization), options.context());
+  const LossResult loss = model.parts.model->Loss(batch, MakeLossOptions(config.optimization), options.context());
   CROSSTALK_CHECK(loss.sums[0].count > 0, "batch: has no targets");
   const LossScales scales = {1.0 / static_cast<double>(loss.sums[0].count), 1.0 / static_cast<double>(batch.rows())};
   std::vector<NamedVariable> named = {{"loss", loss.Scaled(scales)}};
   for (const Metric& metric : Means(loss.sums)) {
     named.push_back({metric.name, Variable(Tensor::Full({}, metric.value, DType::kFloat64))});
   }
-  const auto made = std::make_shared<PassObject>();
-  made->owner = object;
-  GivePass(std::move(named), made, outputs, pass);
+  return named;
+}
+
+using Compute = std::vector<NamedVariable>(const ModelObject& model, const ct_tensors* given, const char* text);
+
+// What `compute` makes of the tensors, and where `pass` is not null the pass.
+ct_status Run(const ct_model* model, const ct_tensors* given, const char* text, Compute* compute, ct_tensors** outputs,
+              ct_pass** pass) {
+  return Call([&] {
+    CheckGiven(outputs, "outputs");
+    const auto object = Find<ModelObject>(model, "model");
+    const Use use(*object, Access::kShared);
+    const ContextScope recording(&OpContext::recording, pass != nullptr);
+    const auto made = std::make_shared<PassObject>();
+    made->owner = object;
+    GivePass(compute(*object, given, text), made, outputs, pass);
+  });
 }
 
 }  // namespace
@@ -184,24 +192,12 @@ ct_status ct_model_create(const char* configuration, ct_model** model) {
 
 ct_status ct_model_loss(const ct_model* model, const ct_tensors* batch, const char* options, ct_tensors** outputs,
                         ct_pass** pass) {
-  using namespace crosstalk::c;
-  return Call([&] {
-    CheckGiven(outputs, "outputs");
-    const auto object = Find<ModelObject>(model, "model");
-    const Use use(*object, Access::kShared);
-    Loss(object, batch, options, outputs, pass);
-  });
+  return crosstalk::c::Run(model, batch, options, crosstalk::c::Loss, outputs, pass);
 }
 
 ct_status ct_model_forward(const ct_model* model, const ct_tensors* inputs, const char* options, ct_tensors** outputs,
                            ct_pass** pass) {
-  using namespace crosstalk::c;
-  return Call([&] {
-    CheckGiven(outputs, "outputs");
-    const auto object = Find<ModelObject>(model, "model");
-    const Use use(*object, Access::kShared);
-    Forward(object, inputs, options, outputs, pass);
-  });
+  return crosstalk::c::Run(model, inputs, options, crosstalk::c::Forward, outputs, pass);
 }
 
 }  // extern "C"

@@ -227,13 +227,13 @@ class Handle:
         raise TypeError(f"{type(self).__name__}: cannot be copied or pickled")
 
 
-def whole_number(name, value):
-    """An int that C's types hold: ctypes would cut it off."""
+def whole_number(name, value, bits=32):
+    """An int that C's type of so many bits holds: ctypes would cut it off."""
     try:
         number = operator.index(value)
     except TypeError:
         raise _errors.UsageError(f"{name}: is {value!r}, and must be a whole number", name) from None
-    if not -2**31 <= number < 2**31:
+    if not -2**(bits - 1) <= number < 2**(bits - 1):
         raise _errors.UsageError(f"{name}: {number} is too large", name)
     return number
 

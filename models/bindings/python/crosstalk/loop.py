@@ -63,7 +63,7 @@ class Batches(Handle):
 
     def __getitem__(self, index):
         batch = c_void_p()
-        call("batches_at", self, whole_number("index", index), byref(batch))
+        call("batches_at", self, whole_number("index", index, bits=64), byref(batch))
         return take_arrays(batch.value)
 
     def __iter__(self):
