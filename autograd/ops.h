@@ -120,9 +120,10 @@ Variable Dropout(const Variable& x, double rate, const RandomKey& key);
 
 // Differentiable operations on heads: what positions and neighbouring tokens do to them.
 
-// x[b, n, heads, d] at the positions first … first + n - 1, each pair of its elements turned by its position's angle
-// p · base^(-2i / d). d must be even.
-Variable RotateByPosition(const Variable& x, kernels::RotaryPairs pairs, double base, int64_t first);
+// x[b, n, heads, d] at the positions first … first + n - 1, each pair of its elements turned by its position's angle.
+// d must be even.
+Variable RotateByPosition(const Variable& x, kernels::RotaryPairs pairs, const kernels::RotaryFrequencies& frequencies,
+                          int64_t first);
 
 // C[b, h, n, m] = Σ_{a<c_q, k<c_k} filter[a, k, h] · S[b, h, n - (c_q - 1) + a, m - left + k], 0 outside. Causal: S is
 // read as 0, and C is 0, where a query i does not see the key j ≤ i + m - n.

@@ -258,18 +258,19 @@ Variable Dropout(const Variable& x, double rate, const RandomKey& key) {
                   [drop](const auto*, const auto*, const auto* dy, auto* dx) { drop(dy, dx); });  // the same mask
 }
 
-Variable RotateByPosition(const Variable& x, kernels::RotaryPairs pairs, double base, int64_t first) {
+Variable RotateByPosition(const Variable& x, kernels::RotaryPairs pairs, const kernels::RotaryFrequencies& frequencies,
+                          int64_t first) {
   Dims dims("rotary positions");
   dims.Bind("x[b, n, heads, d]", x.shape());
   CROSSTALK_CHECK(dims["d"] % 2 == 0, "rotary positions: x[b, n, heads, d] = ", x.shape(),
                   " has an odd d, which does not make pairs");
-  CROSSTALK_CHECK(base > 0 && first >= 0, "rotary positions: base=", base, " and first=", first,
+  CROSSTALK_CHECK(frequencies.base > 0 && first >= 0, "rotary positions: base=", frequencies.base, " and first=", first,
                   " must be positive, and at least 0");
   const kernels::RotaryShape shape = {dims["b"], dims["n"], dims["heads"], dims["d"], pairs};
   const Tensor cos = Tensor::Empty({shape.n, shape.d / 2}, x.dtype()), sin = Tensor::Empty(cos.shape(), x.dtype());
   Launch("rotary", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    kernels::RotaryTable(shape.n, shape.d, first, base, cos.data<T>(), sin.data<T>());
+    kernels::RotaryTable(shape.n, shape.d, first, frequencies, cos.data<T>(), sin.data<T>());
   });
   const auto rotate = [shape, cos, sin](int direction, const auto* from, auto* to) {
     using T = std::remove_pointer_t<decltype(to)>;

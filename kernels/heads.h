@@ -16,14 +16,28 @@ enum class RotaryPairs {
   kInterleaved,  // 2i and 2i + 1 (RoFormer, Llama as Meta has it)
 };
 
+// The angle by which a position p turns pair i < d / 2 is p · f_i, f_i = base^(-2i / d), where no context is scaled.
+// With a factor (Llama 3's scaling for contexts beyond `original_context`) and wavelengths λ_i = 2π / f_i:
+//   λ_i > original_context / low: f_i / factor      λ_i < original_context / high: f_i      else between them,
+//   (1 - s) · f_i / factor + s · f_i, s = (original_context / λ_i - low) / (high - low).
+// original_context = 0: all f_i / factor (linear scaling).
+struct RotaryFrequencies {
+  double base = 10'000;
+  double factor = 1;
+  int64_t original_context = 0;
+  double low = 1, high = 4;
+
+  bool operator==(const RotaryFrequencies&) const = default;
+};
+
 struct RotaryShape {
   int64_t b = 0, n = 0, heads = 0, d = 0;
   RotaryPairs pairs = RotaryPairs::kHalves;
 };
 
-// cos and sin[n, d / 2] of the angles p · base^(-2i / d) of the positions p = first … first + n - 1.
+// cos and sin[n, d / 2] of the angles p · f_i of the positions p = first … first + n - 1.
 template <typename T>
-void RotaryTable(int64_t n, int64_t d, int64_t first, double base, T* cos, T* sin);
+void RotaryTable(int64_t n, int64_t d, int64_t first, const RotaryFrequencies& frequencies, T* cos, T* sin);
 
 // y[b, n, heads, d] of x by position: (y_1, y_2) = (x_1·cos - x_2·sin, x_2·cos + x_1·sin) for each pair. direction -1
 // turns back, which is the gradient.

@@ -6,11 +6,27 @@
 
 namespace crosstalk::kernels {
 
+namespace {
+
+// What is left of a frequency f.
+double Scaled(double f, const RotaryFrequencies& by) {
+  if (by.factor == 1) return f;
+  if (by.original_context == 0) return f / by.factor;
+  const double waves = static_cast<double>(by.original_context) * f / (2 * std::numbers::pi);  // in that context
+  if (waves < by.low) return f / by.factor;
+  if (waves > by.high) return f;
+  const double s = (waves - by.low) / (by.high - by.low);
+  return (1 - s) * f / by.factor + s * f;
+}
+
+}  // namespace
+
 template <typename T>
-void RotaryTable(int64_t n, int64_t d, int64_t first, double base, T* cos, T* sin) {
+void RotaryTable(int64_t n, int64_t d, int64_t first, const RotaryFrequencies& frequencies, T* cos, T* sin) {
   const int64_t pairs = d / 2;
   for (int64_t i = 0; i < pairs; ++i) {
-    const double turns = Pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(d)) / std::numbers::pi;
+    const double f = Pow(frequencies.base, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+    const double turns = Scaled(f, frequencies) / std::numbers::pi;
     for (int64_t p = 0; p < n; ++p) {
       const double angle = static_cast<double>(first + p) * turns;  // in units of π
       cos[p * pairs + i] = static_cast<T>(CosPi(angle));
@@ -41,8 +57,8 @@ void Rotate(const RotaryShape& shape, const T* cos, const T* sin, int direction,
   });
 }
 
-template void RotaryTable(int64_t, int64_t, int64_t, double, float*, float*);
-template void RotaryTable(int64_t, int64_t, int64_t, double, double*, double*);
+template void RotaryTable(int64_t, int64_t, int64_t, const RotaryFrequencies&, float*, float*);
+template void RotaryTable(int64_t, int64_t, int64_t, const RotaryFrequencies&, double*, double*);
 template void Rotate(const RotaryShape&, const float*, const float*, int, const float*, float*);
 template void Rotate(const RotaryShape&, const double*, const double*, int, const double*, double*);
 

@@ -89,6 +89,12 @@ const FieldTable<ModelConfig>& ModelFields() {
                    {.only_if_set = true}),
          MakeField("rotary_base", &Config::rotary_base, "X", "Base of rotary positions.",
                    {.range = {1, 1e12}, .only_if_set = true}),
+         MakeField("projection_biases", &Config::projection_biases, "",
+                   "Biases in attention: beside P_q, P_k and P_v, beside P_o as well, or none.", {.only_if_set = true}),
+         MakeField("feed_forward_biases", &Config::feed_forward_biases, "", "Biases in the feed-forward layers.",
+                   {.only_if_set = true}),
+         MakeField("norm", &Config::norm, "", "Norms: rms (T5, Llama), or layer (GPT-2), which has biases.",
+                   {.only_if_set = true}),
          MakeField("layer_kinds", &Config::layer_kinds, "LIST",
                    "Kinds of attention of the layers, as a repeating list; in each stack of t5, except for "
                    "places with a kind of their own; in albert for its shared blocks; attention by default.",
@@ -132,7 +138,7 @@ AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<Atte
   AttentionConfig layer = MakeAttentionConfig(attention, config.d_model);
   if (config.positions == PositionScheme::kRotary) {
     layer.rotary = config.rotary;
-    layer.rotary_base = config.rotary_base;
+    layer.rotary_frequencies.base = config.rotary_base;
   } else {
     const ModelConfig standard;
     CROSSTALK_CHECK_FIELD(config.rotary == standard.rotary, "rotary", "needs rotary positions");
@@ -142,6 +148,9 @@ AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<Atte
     layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
   }
   layer.key_value = config.keys_values;
+  const bool has_biases = config.projection_biases != ProjectionBiases::kNone;
+  layer.projection_biases = has_biases && layer.form == AttentionForm::kProjected;
+  layer.output_bias = !has_biases || config.projection_biases == ProjectionBiases::kAll;
   // Only a layer that has P_l or P_w can start with the identity; that of mta always does.
   if ((layer.mixing.P_l || layer.mixing.P_w) && !layer.ConvolvesLogits()) layer.mixing_init = config.mixing_init;
   layer.dropout_rate = config.dropout_rate;
@@ -193,8 +202,12 @@ TransformerConfig ModelConfig::PreNormStack(int64_t layers, const AttentionConfi
   return {.layers = layers,
           .self_attention = self_attention,
           .cross_attention = std::nullopt,
-          .feed_forward = {.d_model = d_model, .d_ff = d_ff, .kind = activation(), .dropout_rate = dropout_rate},
-          .norm = {.kind = NormKind::kRms, .epsilon = norm_epsilon},
+          .feed_forward = {.d_model = d_model,
+                           .d_ff = d_ff,
+                           .kind = activation(),
+                           .bias = feed_forward_biases ? LinearBias::kYes : LinearBias::kNo,
+                           .dropout_rate = dropout_rate},
+          .norm = {.kind = norm, .epsilon = norm_epsilon},
           .relative_bias = relative_bias(),
           .dropout_rate = dropout_rate};
 }

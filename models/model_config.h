@@ -34,6 +34,14 @@ struct EnumNames<AttentionScale> {
                                                         {AttentionScale::kExplicit, "explicit"}};
 };
 
+// Which projections of attention have biases.
+enum class ProjectionBiases { kNone, kQueryKeyValue, kAll };
+template <>
+struct EnumNames<ProjectionBiases> {
+  static constexpr EnumName<ProjectionBiases> kTable[] = {
+      {ProjectionBiases::kNone, "none"}, {ProjectionBiases::kQueryKeyValue, "qkv"}, {ProjectionBiases::kAll, "all"}};
+};
+
 // A tokenizer's properties for a model.
 struct Vocabulary {
   int64_t size = 0;  // ids, sentinels counted
@@ -76,6 +84,9 @@ struct ModelConfig {
   PositionScheme positions = PositionScheme::kRelativeBias;
   Rotary rotary = Rotary::kHalves;  // of PositionScheme::kRotary
   double rotary_base = 10'000;
+  ProjectionBiases projection_biases = ProjectionBiases::kNone;  // lm
+  bool feed_forward_biases = false;                              // lm
+  NormKind norm = NormKind::kRms;                                // lm
   std::vector<AttentionKind> layer_kinds;
   std::optional<int64_t> max_positions;
   std::optional<int64_t> embedding_size;
@@ -91,10 +102,11 @@ struct ModelConfig {
   SpecialTokens tokens;
   std::vector<int32_t> more_ends;  // ids that end a text beside tokens.end, as a published model may have them
   int64_t context = 0;             // lm: positions it is trained on, and writes with
+  bool learns_padding = true;      // lm: looked up, the padding's row of the embedding has a gradient
   EncoderHeads heads;              // bert, albert
   int64_t segments = 2;            // bert, albert: kinds of segments: sentence A, sentence B
   double norm_epsilon = 1e-6;
-  LogitScale logit_scale = LogitScale::kIfTied;  // t5
+  LogitScale logit_scale = LogitScale::kIfTied;  // t5, lm
 
   // The layers of attention that follow: of the encoder and of the decoder, if there are these, and between them,
   // with queries from the decoder; and in the lists of each block its own, where they differ.

@@ -40,8 +40,9 @@ const std::vector<ModelType>& ModelTypes() {
        .make = Make<T5>},
       {.name = "lm",
        .objectives = {"next-token"},
-       .own = MembersOf(&Options::positions, &Options::rotary, &Options::rotary_base, &Options::layer_kinds,
-                        &Options::classifier),
+       .own =
+           MembersOf(&Options::positions, &Options::rotary, &Options::rotary_base, &Options::layer_kinds,
+                     &Options::classifier, &Options::projection_biases, &Options::feed_forward_biases, &Options::norm),
        .heads = {},
        .recipe = {},
        .norm_epsilon = 1e-6,

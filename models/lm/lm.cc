@@ -93,15 +93,21 @@ const FieldTable<ModelConfig>& LmFields() {
                       {"context", &Config::context},
                       {"attention", &Config::decoder_self},
                       {"layer_attention", &Config::decoder_self_layers, {.only_if_set = true}},
-                      {"positions", &Config::positions}},
+                      {"positions", &Config::positions},
+                      {"norm", &Config::norm, {.only_if_set = true}},
+                      {"feed_forward_biases", &Config::feed_forward_biases, {.only_if_set = true}},
+                      {"learns_padding", &Config::learns_padding, {.only_if_set = true}},
+                      {"logit_scale", &Config::logit_scale, {.only_if_set = true}}},
                      ModelConfigFields());
   return table;
 }
 
 void ValidateLm(const ModelConfig& config) {
-  config.Check({&SpecialTokens::pad});
+  config.Check({});
   CheckLayers("layers", config.layers);
   CROSSTALK_CHECK_FIELD(config.context >= 1, "context", config.context, " is less than 1");
+  CROSSTALK_CHECK_FIELD(config.learns_padding || config.tokens.pad != kNoToken, "learns_padding",
+                        "is false, but there is no padding");
   config.relative_bias().Validate(RelativeDirection::kUnidirectional);
   CheckModelAttention("attention", config.decoder_self, config.d_model, Causality::kCausal);
   CheckLayerAttention("layer_attention", config.decoder_self_layers, config.layers, config.d_model, Causality::kCausal);
@@ -132,12 +138,18 @@ Lm::Lm(const ModelConfig& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", VocabularySize{config.vocabulary}, config.d_model,
-                 InitialValues::Normal(kEmbeddingStddev), std::nullopt) {
+                 InitialValues::Normal(kEmbeddingStddev),
+                 config.learns_padding ? std::nullopt : std::optional(config.tokens.pad)) {
   if (config.positions == PositionScheme::kLearned) {
     positions_ = {this, "positions", config.context, config.d_model, kPositionsStddev};
   }
   decoder_ = {this, "decoder", LmStack(config)};
-  classifier_ = {this, "classifier", config.classifier, config.vocabulary, embedding_};
+  classifier_ = {this,
+                 "classifier",
+                 config.classifier,
+                 config.vocabulary,
+                 embedding_,
+                 ClassifierForm{.scale = config.logit_scale}};
 }
 
 std::vector<AttentionPlace> Lm::AttentionPlaces() const {

@@ -228,7 +228,7 @@ ModelConfig Completed(const TrainingConfig& config, ModelConfig model) {
   Resolve(model, input_length);
   CROSSTALK_CHECK_FIELD(!model.max_positions || input_length <= *model.max_positions, "input_length", input_length,
                         " tokens are more than ", FieldName{"max_positions"}, " = ", *model.max_positions);
-  model.context = input_length;
+  model.context = std::max(model.context, input_length);
   FindModel(model.name).make_layers(model);
   model.Validate();
   return model;
@@ -253,6 +253,12 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.segments = origin.segments;
   model.norm_epsilon = origin.norm_epsilon;
   model.logit_scale = origin.logit_scale;
+  model.learns_padding = origin.learns_padding;
+  model.context = origin.context;
+  CROSSTALK_CHECK_FIELD(model.name != "lm" || model.positions != PositionScheme::kLearned ||
+                            config.objective.input_length <= origin.context,
+                        "input_length", config.objective.input_length, " tokens are more than the ", origin.context,
+                        " that the model has learned positions of");
   model.initial_stddev = origin.initial_stddev;
   const EncoderHeads heads = HeadsOf(config);
   model.heads = heads == HeadsOf(before) ? origin.heads : heads;
@@ -263,6 +269,7 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   const std::vector<AttentionConfig*> layers = model.AttentionLayers(), theirs = there.AttentionLayers();
   for (size_t i = 0; i < layers.size() && layers.size() == theirs.size(); ++i) {
     layers[i]->projection_stddev = theirs[i]->projection_stddev;
+    layers[i]->rotary_frequencies = theirs[i]->rotary_frequencies;
     if (drops_as_before) layers[i]->dropout_rate = theirs[i]->dropout_rate;
   }
   return model;

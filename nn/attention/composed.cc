@@ -178,7 +178,7 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
 namespace {
 
 // The publishers'.
-constexpr double kHeadNormEpsilon = 1e-5, kQueryKeyNormEpsilon = 1e-6, kGeneratorEpsilon = 1e-6;
+constexpr double kHeadNormEpsilon = 1e-5, kGeneratorEpsilon = 1e-6;
 
 // The dimensions that the configuration fixes, for the shape errors of this layer.
 Dims ConfiguredDims(const AttentionConfig& config) {
@@ -209,7 +209,7 @@ Variable AtPositions(const AttentionConfig& config, Variable x, const Variable& 
   if (config.rotary == Rotary::kNone) return x;
   const auto pairs =
       config.rotary == Rotary::kHalves ? kernels::RotaryPairs::kHalves : kernels::RotaryPairs::kInterleaved;
-  return RotateByPosition(x, pairs, config.rotary_base, first);
+  return RotateByPosition(x, pairs, config.rotary_frequencies, first);
 }
 
 Variable ProjectedQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,

@@ -110,8 +110,14 @@ void ValidateOptions(const AttentionConfig& c) {
   CheckConvolution("c_qw", c.c_qw, c.c_kw);
   if (c.rotary != Rotary::kNone) {
     if (c.d_k % 2 != 0) FailAt("d_k", "rotary positions turn pairs of a key's elements: d_k=", c.d_k, " must be even");
-    if (!(c.rotary_base > 0) || !std::isfinite(c.rotary_base)) {
-      FailAt("rotary_base", "rotary_base=", c.rotary_base, " must be positive");
+    const kernels::RotaryFrequencies& by = c.rotary_frequencies;
+    if (!(by.base > 0) || !std::isfinite(by.base)) FailAt("rotary_base", "rotary_base=", by.base, " must be positive");
+    if (!(by.factor > 0) || !std::isfinite(by.factor)) {
+      FailAt("rotary_factor", "rotary_factor=", by.factor, " must be positive");
+    }
+    if (by.original_context < 0 || !(by.low > 0 && by.low < by.high) || !std::isfinite(by.high)) {
+      FailAt("rotary_original_context", "rotary_original_context=", by.original_context, ", rotary_low=", by.low,
+             " and rotary_high=", by.high, ": give a context of at least 0, and 0 < low < high");
     }
   }
   if (c.tied() && (c.query_key_norm || c.rotary != Rotary::kNone)) {
@@ -368,7 +374,7 @@ std::string ToString(const AttentionConfig& c) {
   if (c.rotary != Rotary::kNone) kind += ", rotary";
   const std::vector<std::string> dynamic = DynamicNamesOf(c.mixing);
   if (!dynamic.empty()) kind += " with dynamic " + Join(dynamic, ",");
-  if (c.projection_biases) kind += ", with biases";
+  if (c.projection_biases) kind += c.output_bias ? ", with biases" : ", with biases of Q, K and V";
   if (c.tied()) kind += ", V = K";
   const std::string shared = (c.g_k > 0 ? StrCat(" g_k=", c.g_k) : "") + (c.g_v > 0 ? StrCat(" g_v=", c.g_v) : "");
   return StrCat(kind, ": ", widths, shared, " h_k=", c.h_k, " h=", c.h, " h_v=", c.h_v, " d_k=", c.d_k, " d_v=", c.d_v);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/heads.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
@@ -63,6 +64,7 @@ enum class KeySharing {
 enum class Rotary { kNone, kHalves, kInterleaved };  // of queries and keys: kernels::RotaryPairs
 // Which keys a convolution reads beside its own.
 enum class ConvolutionKeys { kBoth, kLeft, kRight };
+inline constexpr double kQueryKeyNormEpsilon = 1e-6;  // of AttentionConfig::query_key_norm
 enum class HeadNorm { kNone, kRms, kRmsGain };     // RMS norm of each value head's output; with norm_gain[d_v]
 enum class HeadGate { kNone, kScalar, kElement };  // O·σ(O·gate + gate_bias), with a gate of [d_v, 1] or [d_v, d_v]
 
@@ -152,12 +154,13 @@ struct AttentionConfig {
   ConvolutionKeys convolution_keys = ConvolutionKeys::kBoth;
   bool query_key_norm = false;  // RMS norm of each query and key, with gains q_norm[d_k] and k_norm[d_k]
   Rotary rotary = Rotary::kNone;
-  double rotary_base = 10'000;
+  kernels::RotaryFrequencies rotary_frequencies;
   HeadNorm head_norm = HeadNorm::kNone;
   std::optional<double> head_norm_factor = {};  // on what the norm gives; else 1, and 1 - λ_init of kV1
   HeadGate head_gate = HeadGate::kNone;
   KeyValueProjection key_value = KeyValueProjection::kSeparate;
   bool projection_biases = false;  // b_q, b_k, b_v, b_o beside P_q, P_k, P_v, P_o; kProjected only
+  bool output_bias = true;         // b_o is among them
   double projection_stddev = 0;    // of P_q, P_k, P_v, P_o (P, Q) at the start; 0: the authors', by fan-in
 
   // The run-time factor on J (without projections: on L). 1: folded into P_q's initialiser, as in the paper;

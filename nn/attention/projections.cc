@@ -85,6 +85,8 @@ bool IsPresent(const AttentionProjection& projection, const AttentionConfig& con
       return config.projection_biases;
     case ProjectionCondition::kBiasesUntied:
       return config.projection_biases && !config.tied();
+    case ProjectionCondition::kOutputBias:
+      return config.projection_biases && config.output_bias;
     default:
       return true;
   }

@@ -37,7 +37,8 @@ enum class ProjectionCondition {
   kMixing,  // where HeadMixing says so
   kBiases,  // where AttentionConfig::projection_biases says so
   kBiasesUntied,
-  kOption,  // where `option` says so
+  kOutputBias,  // and output_bias too
+  kOption,      // where `option` says so
 };
 
 // Which two numbers of heads a head projection stands between.
@@ -119,7 +120,7 @@ inline constexpr AttentionProjection kTable[] = {
     {"b_q[h_k, d_k]",       "b_q[d_k, h_k]",       &P::b_q,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0},
     {"b_k[g_k, d_k]",       "b_k[d_k, g_k]",       &P::b_k,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0},
     {"b_v[g_v, d_v]",       "b_v[d_v, g_v]",       &P::b_v,  kProjected, kBiasesUntied, nullptr, B::kNone, S::kAdded, 0, "",          0},
-    {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0},
+    {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kOutputBias, nullptr, B::kNone,    S::kAdded,  0, "",          0},
     {"dw1[d_X, 4, d_g]",    "dw1[d_X, 4, d_g]",    &P::dw1,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0, nullptr, IsLowRank, FirstOfGenerator},
     {"qkw[4, d_g, 4, h]",   "qkw[4, d_g, 4, h]",   &P::qkw,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  2, "",          0, nullptr, IsLowRank, SecondOfGenerator},
     {"dd[d_X, 4, h]",       "dd[d_X, 4, h]",       &P::dd,   kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0, nullptr, IsLowRank, DiagonalOfGenerator},

@@ -32,7 +32,8 @@ FieldTable<AttentionConfig> LayerFields() {
   using L = AttentionConfig;
   return {MakeOption("--scale", &L::scale, "S", "Factor on the dot products of queries and keys."),
           MakeOption("--rotary", &L::rotary, "", "Turns queries and keys by their position."),
-          MakeOption("--rotary-base", &L::rotary_base, "X", "Base of the rotary positions."),
+          MakeOption<L>("--rotary-base", Within(&L::rotary_frequencies, &kernels::RotaryFrequencies::base), "X",
+                        "Base of the rotary positions."),
           MakeOption("--depth", &L::depth, "N",
                      "Layers before this one, from which λ_init of differential attention follows.",
                      {.range = {0, 100'000}}),
@@ -114,7 +115,7 @@ std::string AttendDescription() {
       "norm_gain[d_v] gate[d_v,1 or d_v] gate_bias norm and gate of each head's output; with these P_k and P_v may "
       "have\n"
       "fewer heads, which the others share\n"
-      "b_q[d_k,h_k] b_k[d_k,h_k] b_v[d_v,h_v] b_o[d_Y] biases of the four projections, all or none\n"
+      "b_q[d_k,h_k] b_k[d_k,h_k] b_v[d_v,h_v] b_o[d_Y] biases of the four projections: all, all but b_o, or none\n"
       "P[d_X,d_M,h] Q[d_M,d_Y,h] general bilinear, instead of all the others\n"
       "none of these: dot-product attention, where d_X = d_M = d_Y\n"
       "mask[b,n,m] BOOL, true = attend; a query that may attend to nothing gets zeros\n"

@@ -62,6 +62,7 @@ class FileLayout {
       if (projection.mixing != nullptr) config.mixing.*projection.mixing = Has(projection.name());
       if (IsBias(projection)) config.projection_biases |= Has(projection.name());
     }
+    if (config.projection_biases) config.output_bias = Has("b_o");
     RequireBiases();
     try {
       BindSizes();
@@ -143,8 +144,8 @@ class FileLayout {
 
   void RequireBiases() const {
     for (const AttentionProjection& projection : kAttentionProjections) {
-      if (IsBias(projection) && config.projection_biases) {
-        Require(projection.name(), projection.paper, "a layer with biases has all of b_q, b_k, b_v and b_o");
+      if (IsBias(projection) && config.projection_biases && (projection.name() != "b_o" || config.output_bias)) {
+        Require(projection.name(), projection.paper, "a layer with biases has all of b_q, b_k and b_v");
       }
     }
   }

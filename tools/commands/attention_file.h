@@ -37,7 +37,7 @@ struct AttentionEvaluation {
 //   X[b, n, d_X]; M[b, m, d_M] (absent: M is X)
 //   P_q[d_X, d_k, h_k], P_k[d_M, d_k, h_k], P_v[d_M, d_v, h_v], P_o[d_Y, d_v, h_v], and with them any of P_l[h_k, h],
 //   P_w[h, h_v], P_Xl[d_X, h_k, h], P_Ml[d_M, h_k, h], P_Xw[d_X, h, h_v], P_Mw[d_M, h, h_v],
-//   and all or none of b_q[d_k, h_k], b_k[d_k, h_k], b_v[d_v, h_v], b_o[d_Y]
+//   and all, all but b_o, or none of b_q[d_k, h_k], b_k[d_k, h_k], b_v[d_v, h_v], b_o[d_Y]
 //   what docs/family.md has: dw1, qkw, dd; lambda_q1, lambda_k1, lambda_q2, lambda_k2; P_lambda; conv_l, conv_w;
 //   q_norm, k_norm; norm_gain; gate, gate_bias or P[d_X, d_M, h] and Q[d_M, d_Y, h]: general bilinear or none of these:
 //   plain dot-product attention, d_X = d_M = d_Y, h = 1 mask bool[b, n, m] (true = attend); bias[h, n, m]; dY[b, n,

@@ -26,7 +26,7 @@ AttentionConfig CausalWithRotary(Rotary rotary, double base) {
   AttentionConfig config;
   config.causality = Causality::kCausal;
   config.rotary = rotary;
-  config.rotary_base = base;
+  config.rotary_frequencies.base = base;
   return config;
 }
 
