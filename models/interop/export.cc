@@ -41,12 +41,22 @@ std::string ConfigText(const Trained& any, const PublishedRecord* record, const 
   return config.DumpPretty();
 }
 
+// As it came, if it came in that format; else the first that can say all of the model, or the first.
+const PublishedForm* FormToWrite(const Trained& any, PublishedFormat format) {
+  if (RecordOf(any, format) != nullptr) return FormOf(any);
+  const std::vector<const PublishedForm*> forms = FormsOf(any.model->config().name, format);
+  for (const PublishedForm* form : forms) {
+    if (NotPublishable(*any.model, *form).empty()) return form;
+  }
+  return forms.empty() ? nullptr : forms.front();
+}
+
 }  // namespace
 
 ExportResult ExportModel(const Trained& any, const std::string& out, const ExportOptions& options) {
   CheckNewDirectory(out);
   if (options.format == PublishedFormat::kMesh) return ExportMesh(any, out, options);
-  const PublishedForm* const found = FormOf(any.model->config().name);
+  const PublishedForm* const found = FormToWrite(any, options.format);
   CROSSTALK_CHECK(found != nullptr, any.checkpoint, ": is a model of the kind ", Quoted(any.model->config().name),
                   ", which has no published form");
   const PublishedForm& form = *found;
@@ -181,6 +191,16 @@ PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, co
   std::map<std::string, NamedParameter> by_path;
   for (const NamedParameter& parameter : any.model->Parameters()) by_path.emplace(parameter.name, parameter);
   std::set<std::string> written;  // paths
+  // The value of a parameter by its usual name; nothing where it is none's.
+  const auto value_of = [&](const std::string& usual) -> std::optional<Tensor> {
+    std::vector<PublishedName> paths = names.PathsOf(usual);
+    if (IsExtension(usual)) paths = {{usual.substr(kExtensionPrefix.size()), Layout::kSame}};
+    const auto path =
+        std::find_if(paths.begin(), paths.end(), [&](const PublishedName& one) { return by_path.count(one.name) > 0; });
+    if (path == paths.end()) return std::nullopt;
+    written.insert(path->name);
+    return PublishedValue(by_path.at(path->name), names, vocabulary);
+  };
   if (record != nullptr) {
     std::vector<std::string> all;
     for (const PublishedRecord::StoredTensor& stored : record->tensors) all.push_back(stored.name);
@@ -192,23 +212,26 @@ PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, co
         AddTensor(stored.name, found->second, stored.dtype, dtype, &weights);
         continue;
       }
-      std::vector<PublishedName> paths = names.PathsOf(names.Usual(stored.name, prefix));
-      if (IsExtension(stored.name)) paths = {{stored.name.substr(kExtensionPrefix.size()), Layout::kSame}};
-      const auto parameter = std::find_if(paths.begin(), paths.end(),
-                                          [&](const PublishedName& path) { return by_path.count(path.name) > 0; });
-      if (parameter == paths.end()) {
+      const std::string usual = names.Usual(stored.name, prefix);
+      const int parts = names.PartsOf(usual);
+      std::vector<NamedTensor> values;
+      for (int i = 0; i < std::max(parts, 1); ++i) {
+        const std::string name = parts > 0 ? PartName(usual, i) : usual;
+        if (std::optional<Tensor> value = value_of(name)) values.push_back({name, *std::move(value)});
+      }
+      if (std::ssize(values) < std::max(parts, 1)) {
         Fail(ErrorKind::kData, any.checkpoint, ": the tensor ", Quoted(stored.name),
              " that it was imported with belongs to none of its parameters");
       }
-      written.insert(parameter->name);
-      AddTensor(stored.name, PublishedValue(by_path.at(parameter->name), names, vocabulary), stored.dtype, dtype,
-                &weights);
+      AddTensor(stored.name, JoinParts(values)[0].tensor, stored.dtype, dtype, &weights);
     }
   }
+  std::vector<NamedTensor> others;
   for (const auto& [name, parameter] : UsualParameters(*any.model, names)) {
     if (written.count(parameter.name) > 0) continue;
-    AddTensor(name, PublishedValue(parameter, names, vocabulary), "F32", dtype, &weights);
+    others.push_back({name, PublishedValue(parameter, names, vocabulary)});
   }
+  for (const NamedTensor& other : JoinParts(others)) AddTensor(other.name, other.tensor, "F32", dtype, &weights);
   return weights;
 }
 

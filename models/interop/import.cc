@@ -72,6 +72,15 @@ void DescribeAttention(const std::vector<AttentionPlace>& places, ModelConfig& m
   model.attention_scale = layer.scale == 1.0 ? AttentionScale::kFolded : AttentionScale::kExplicit;
   model.keys_values = layer.key_value;
   model.mixing_init = layer.mixing_init;
+  if (layer.rotary != Rotary::kNone) {
+    model.positions = PositionScheme::kRotary;
+    model.rotary = layer.rotary;
+    model.rotary_base = layer.rotary_frequencies.base;
+  }
+  // An encoder's are its kind's.
+  if (model.name == "lm" && layer.projection_biases) {
+    model.projection_biases = layer.output_bias ? ProjectionBiases::kAll : ProjectionBiases::kQueryKeyValue;
+  }
   model.implementation = layer.implementation;
   if (model.name != "t5") return;
   const auto describe = [&model](const AttentionConfig& place, std::optional<AttentionKind>* kind) {
@@ -286,8 +295,18 @@ Trained Open(const std::string& path, const OpenOptions& options) {
 }
 
 const PublishedForm* FormOf(const Trained& trained) {
-  return FormOf(trained.model->config().name,
-                trained.imported != nullptr ? trained.imported->record.format : PublishedFormat::kHuggingFace);
+  const PublishedRecord* const record = trained.imported == nullptr ? nullptr : &trained.imported->record;
+  const std::vector<const PublishedForm*> forms =
+      FormsOf(trained.model->config().name, record == nullptr ? PublishedFormat::kHuggingFace : record->format);
+  if (record == nullptr && trained.model->config().name == "lm") return nullptr;
+  if (forms.size() > 1 && record != nullptr) {
+    const Json config = ParseJson(record->config_text, trained.checkpoint + ": config.json");
+    const Json* const type = config.Find("model_type");
+    for (const PublishedForm* form : forms) {
+      if (type != nullptr && *type == Json(form->model_type)) return form;
+    }
+  }
+  return forms.empty() ? nullptr : forms.front();
 }
 
 std::vector<std::string> PublishedClasses(const Trained& trained) {

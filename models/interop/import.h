@@ -60,7 +60,8 @@ struct ImportedFiles {
 // type. A published tokenizer that cannot be read is an error if it is needed, else a remark.
 Trained Open(const std::string& path, const OpenOptions& options = {});
 
-// How its kind of model is published, in the format that it came in; null: nobody publishes models of the kind.
+// How it is published, in the format that it came in: as it came, else in the first of its kind's forms. Null: nobody
+// publishes models of the kind, or it is a language model that came in none of its families' forms.
 const PublishedForm* FormOf(const Trained& trained);
 
 // The names of a classification's classes, as a published config.json has them; none where it does not name them.

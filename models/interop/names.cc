@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
@@ -10,16 +11,19 @@
 namespace crosstalk {
 
 const std::vector<const PublishedForm*>& PublishedForms() {
-  static const std::vector<const PublishedForm*> forms = {&kPublishedT5, &kPublishedBert, &kPublishedAlbert};
+  static const std::vector<const PublishedForm*> forms = [] {
+    std::vector<const PublishedForm*> all = {&kPublishedT5, &kPublishedBert, &kPublishedAlbert};
+    for (const PublishedForm& decoder : kPublishedDecoders) all.push_back(&decoder);
+    return all;
+  }();
   return forms;
 }
 
-const PublishedForm* FormOf(std::string_view model, PublishedFormat format) {
-  if (format == PublishedFormat::kMesh) return model == kPublishedMeshT5.model ? &kPublishedMeshT5 : nullptr;
-  for (const PublishedForm* form : PublishedForms()) {
-    if (model == form->model) return form;
-  }
-  return nullptr;
+std::vector<const PublishedForm*> FormsOf(std::string_view model, PublishedFormat format) {
+  std::vector<const PublishedForm*> forms = {&kPublishedMeshT5};
+  if (format == PublishedFormat::kHuggingFace) forms = PublishedForms();
+  std::erase_if(forms, [&](const PublishedForm* form) { return model != form->model; });
+  return forms;
 }
 
 namespace {
@@ -161,6 +165,44 @@ std::string PublishedNames::Usual(std::string_view name, const NamePrefix& prefi
     }
   }
   return usual;
+}
+
+int PublishedNames::PartsOf(std::string_view name) const {
+  int parts = 0;
+  while (!PathsOf(PartName(name, parts)).empty()) ++parts;
+  return parts;
+}
+
+std::vector<NamedTensor> JoinParts(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> joined;
+  std::map<std::string, std::map<int64_t, Tensor>> wholes;
+  for (const NamedTensor& tensor : tensors) {
+    const size_t bracket = tensor.name.rfind('[');
+    const auto part =
+        bracket == std::string::npos ? std::nullopt : ReadNumber(std::string_view(tensor.name).substr(bracket + 1), 1);
+    if (!part || part->second != "]") {
+      joined.push_back(tensor);
+    } else {
+      wholes[tensor.name.substr(0, bracket)].emplace(part->first, tensor.tensor);
+    }
+  }
+  for (const auto& [name, parts] : wholes) {
+    const Tensor& first = parts.begin()->second;
+    const int last = first.rank() - 1;
+    const int64_t size = first.size(last);
+    Shape shape = first.shape();
+    shape[last] = size * std::ssize(parts);
+    Tensor whole = Tensor::Empty(shape, first.dtype());
+    for (const auto& [k, part] : parts) whole.Slice(last, k * size, (k + 1) * size).CopyFrom(part);
+    joined.push_back({name, std::move(whole)});
+  }
+  return joined;
+}
+
+Tensor PartOf(const Tensor& whole, int part, int parts) {
+  const int last = whole.rank() - 1;
+  const int64_t size = whole.size(last) / parts;
+  return whole.Slice(last, part * size, (part + 1) * size);
 }
 
 std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const Shape& ours) {

@@ -15,6 +15,7 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
 
@@ -47,7 +48,7 @@ enum class Layout {
 
 // A row of a model's table. {i} is a number, the same in both names; {z} is i in three digits or more, 007; {g} and {j}
 // are i / n and i % n where n inner layers stand in a group. A parameter with several rows is one tensor under several
-// names: the first is the usual one.
+// names: the first is the usual one. NAME[0], NAME[1], … are equal parts, in its last dimension, of one tensor NAME.
 struct PublishedTensor {
   const char* ours;
   const char* theirs;
@@ -97,8 +98,9 @@ struct PublishedForm {
 
 // Hugging Face's.
 const std::vector<const PublishedForm*>& PublishedForms();
-// By the model's name in the registry; null where nobody publishes models of its kind in that format.
-const PublishedForm* FormOf(std::string_view model, PublishedFormat format = PublishedFormat::kHuggingFace);
+// Those of a model in the registry, in that format; none where nobody publishes models of its kind in it.
+std::vector<const PublishedForm*> FormsOf(std::string_view model,
+                                          PublishedFormat format = PublishedFormat::kHuggingFace);
 
 // Parameters by their published names and back, from a model's table, and their values in the published layout.
 
@@ -128,6 +130,8 @@ class PublishedNames {
   PublishedName UsualName(std::string_view path) const { return NamesOf(path).front(); }
   // The parameters that a name may mean, in the table's order, and how.
   std::vector<PublishedName> PathsOf(std::string_view name) const;
+  // The parts of a tensor, by its usual name; 0: it is one parameter.
+  int PartsOf(std::string_view name) const;
   // True for a tensor that no model computes with.
   bool IsWithoutEffect(std::string_view name) const;
   // How the names of a file begin. Error(kData) with `source` where only some of them have what a wrapper adds.
@@ -147,6 +151,12 @@ inline bool IsExtension(std::string_view name) { return name.starts_with(kExtens
 std::optional<int64_t> MatchPattern(std::string_view pattern, std::string_view name, int64_t inner_layers);
 std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_layers);
 
+inline std::string PartName(std::string_view name, int part) { return StrCat(name, "[", part, "]"); }
+// By their usual names, in the published layout: parts together as the tensor that they are parts of, and back. What is
+// whole stays.
+std::vector<NamedTensor> JoinParts(const std::vector<NamedTensor>& tensors);
+Tensor PartOf(const Tensor& whole, int part, int parts);
+
 // Theirs as ours; nothing where the shapes do not fit.
 std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const Shape& ours);
 // A value or a gradient of a parameter as theirs, contiguous; `ids` are those of kRows and kColumns.
@@ -154,6 +164,8 @@ Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& para
 
 // As their publishers' framework has them.
 extern const PublishedForm kPublishedBert, kPublishedAlbert, kPublishedT5;
+// Models lm: GPT-2, Llama, Mistral, Qwen2, Qwen3.
+extern const std::span<const PublishedForm> kPublishedDecoders;
 
 // T5 as its authors' framework, Mesh TensorFlow, has it: T5 1.0 and 1.1, and talking heads with every head projection.
 // ReadGin gives its configuration, with feed_forward, dynamic and vocabulary of MeshOptions beside it; most of

@@ -154,6 +154,8 @@ AttentionOptions OptionsOf(const AttentionConfig& layer) {
   if (layer.h_v != layer.h) options.value_heads = layer.h_v;
   if (layer.d_k * layer.h_k != layer.d_X) options.key_size = layer.d_k;
   if (layer.d_v * layer.h_v != layer.d_X) options.value_size = layer.d_v;
+  if (layer.g_k > 0 && layer.g_k == layer.g_v && layer.h_k == layer.h) options.kv_heads = layer.g_k;
+  options.query_key_norm = layer.query_key_norm;
   const HeadMixing& mixing = layer.mixing;
   options.kind = mixing.P_l && mixing.P_w ? AttentionKind::kTalking
                  : mixing.P_l             ? AttentionKind::kLogits

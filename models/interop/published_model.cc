@@ -134,19 +134,45 @@ class PublishedParameters : public StoredParameters {
 // A folder's tensors by their usual names, read when they are first asked for.
 class FolderTensors {
  public:
-  FolderTensors(const PublishedFolder& folder, const std::map<std::string, std::string>& originals)
-      : folder_(folder), originals_(originals) {}
+  FolderTensors(const PublishedFolder& folder, const PublishedNames& names,
+                const std::map<std::string, std::string>& originals)
+      : folder_(folder), names_(names), originals_(originals) {}
+
+  // Those of the parts, too. Error(kData) for one that cannot be cut into its parts.
+  TensorShapes Shapes() const {
+    TensorShapes shapes;
+    for (const auto& [usual, original] : originals_) {
+      Shape shape = folder_.tensors().at(original).shape;
+      const int parts = names_.PartsOf(usual);
+      if (parts > 0) {
+        if (shape.rank() == 0 || shape[shape.rank() - 1] % parts != 0) {
+          Fail(ErrorKind::kData, folder_.path(), ": tensor ", Quoted(original), " is ", shape, ", which are not ",
+               parts, " equal parts");
+        }
+        shape[shape.rank() - 1] /= parts;
+      }
+      for (int part = 0; part < parts; ++part) shapes.emplace(PartName(usual, part), shape);
+      if (parts == 0) shapes.emplace(usual, shape);
+    }
+    return shapes;
+  }
 
   std::map<std::string, Tensor>& Get() {
     if (!tensors_.empty()) return tensors_;
     std::map<std::string, Tensor> by_original;
     for (NamedTensor& tensor : folder_.ReadTensors()) by_original.emplace(tensor.name, std::move(tensor.tensor));
-    for (const auto& [usual, original] : originals_) tensors_.emplace(usual, by_original.at(original));
+    for (const auto& [usual, original] : originals_) {
+      const Tensor& whole = by_original.at(original);
+      const int parts = names_.PartsOf(usual);
+      for (int part = 0; part < parts; ++part) tensors_.emplace(PartName(usual, part), PartOf(whole, part, parts));
+      if (parts == 0) tensors_.emplace(usual, whole);
+    }
     return tensors_;
   }
 
  private:
   const PublishedFolder& folder_;
+  const PublishedNames& names_;
   const std::map<std::string, std::string>& originals_;
   std::map<std::string, Tensor> tensors_;
 };
@@ -166,8 +192,7 @@ void RemarkOnGeneration(const Json& generation, const std::string& path, std::ve
 }
 
 // Ours, as config.json says it: by the publishers' keys, or in our own words.
-ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form,
-                              const std::map<std::string, std::string>& originals, FolderTensors& tensors,
+ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form, FolderTensors& tensors,
                               std::vector<std::string>* remarks) {
   const std::string source = folder.ConfigPath();
   if (const Json* own = folder.config().Find(kExtensionKey)) {
@@ -177,8 +202,7 @@ ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm
     }
     return ReadModelConfig(*own, source + ": " + kExtensionKey);
   }
-  TensorShapes shapes;
-  for (const auto& [usual, original] : originals) shapes.emplace(usual, folder.tensors().at(original).shape);
+  const TensorShapes shapes = tensors.Shapes();
   Json generation;
   if (const std::optional<std::string> text = folder.Contents(kGenerationConfigName)) {
     const std::string path = folder.FilePath(kGenerationConfigName);
@@ -217,11 +241,11 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
   PublishedModel result;
   result.form = &form;
   // Which names are usual does not depend on the configuration, which in turn is held against the names.
-  const std::map<std::string, std::string> originals =
-      UsualNames(folder, PublishedNames(form, nullptr), &result.remarks);
-  FolderTensors tensors(folder, originals);
+  const PublishedNames usual(form, nullptr);
+  const std::map<std::string, std::string> originals = UsualNames(folder, usual, &result.remarks);
+  FolderTensors tensors(folder, usual, originals);
   try {
-    ModelConfig config = ReadConfiguration(folder, form, originals, tensors, &result.remarks);
+    ModelConfig config = ReadConfiguration(folder, form, tensors, &result.remarks);
     const PublishedNames names(form, &config);
     if (options.attention) AddMixing(*options.attention, config);
     if (options.implementation) config.SetImplementation(*options.implementation);

@@ -70,6 +70,7 @@ void AddGradients(const Trained& trained, const Variable& loss, std::vector<Name
   const int64_t vocabulary = trained.model->config().vocabulary;
   std::optional<PublishedNames> names;
   if (const PublishedForm* const form = FormOf(trained)) names.emplace(*form, &trained.model->config());
+  std::vector<NamedTensor> gradients;
   for (const NamedParameter& parameter : trained.model->Parameters()) {
     const Tensor& value = parameter.value.value();
     Tensor gradient = parameter.value.grad();
@@ -80,8 +81,9 @@ void AddGradients(const Trained& trained, const Variable& loss, std::vector<Name
       name = usual.name;
       gradient = ToPublished(gradient, usual.layout, parameter, vocabulary);
     }
-    results->push_back({"grad." + name, gradient});
+    gradients.push_back({"grad." + name, gradient});
   }
+  for (NamedTensor& gradient : JoinParts(gradients)) results->push_back(std::move(gradient));
 }
 
 template <typename T>

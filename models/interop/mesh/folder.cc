@@ -223,7 +223,8 @@ ExportResult ExportMesh(const Trained& any, const std::string& out, const Export
   CROSSTALK_CHECK_FIELD(options.dtype != ExportDType::kFloat16, "dtype",
                         "float16 is not a type of weights in the format mesh; float32 and bfloat16 are");
   const std::string kind = any.model->config().name;
-  const PublishedForm* const form = FormOf(kind, PublishedFormat::kMesh);
+  const std::vector<const PublishedForm*> forms = FormsOf(kind, PublishedFormat::kMesh);
+  const PublishedForm* const form = forms.empty() ? nullptr : forms.front();
   CROSSTALK_CHECK(form != nullptr, any.checkpoint, ": is a model of the kind ", Quoted(kind),
                   ", which has no form in Mesh TensorFlow; a t5 has one");
   const std::vector<std::string> refused = NotPublishable(*any.model, *form);

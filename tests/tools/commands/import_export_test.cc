@@ -320,7 +320,7 @@ TEST_F(ImportExportTest, WhatTheConfigurationSaysMustFitTheTensors) {
       {"t5_relu_tied", "dense_act_fn", "silu", "dense_act_fn"},
       {"t5_relu_tied", "layer_norm_epsilon", 0, "layer_norm_epsilon"},
       {"t5_relu_tied", "architectures", Json::MakeArray({"T5EncoderModel"}), "T5EncoderModel"},
-      {"t5_relu_tied", "model_type", "mt5", "\"mt5\" is not read here; t5, bert, albert are read"},
+      {"t5_relu_tied", "model_type", "mt5", "\"mt5\" is not read here; t5, bert, albert"},
       {"t5_relu_tied", "quantization_config", Json::MakeObject({{"bits", 4}}), "quantization_config"},
       {"bert_pretraining", "hidden_size", 47, "hidden_size"},
       {"bert_pretraining", "num_attention_heads", 5, "num_attention_heads"},

@@ -1,0 +1,416 @@
+// Published decoders as language models: GPT-2, Llama (and SmolLM2), Mistral, Qwen2, Qwen3. A family is a row of
+// switches, a table of key names and a table of tensors.
+#include <array>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "crosstalk/models/interop/names.h"
+#include "crosstalk/models/interop/published_config.h"
+#include "crosstalk/models/lm/lm.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+namespace {
+
+using enum Layout;
+
+// GPT-2 has each dense layer as [in, out], and q, k and v as one.
+constexpr PublishedTensor kGpt2Tensors[] = {{"embedding.table", "transformer.wte.weight", kRows},
+                                            {"classifier.table", "lm_head.weight", kRows},
+                                            {"embedding.table", "lm_head.weight", kRows},
+                                            {"positions.table", "transformer.wpe.weight", kSame}};
+constexpr PublishedTensor kNorm[] = {{"scale", "weight", kSame}, {"bias", "bias", kSame}};
+constexpr PublishedTensor kGpt2Attention[] = {
+    {"P_q", "c_attn.weight[0]", kMatrix}, {"P_k", "c_attn.weight[1]", kMatrix}, {"P_v", "c_attn.weight[2]", kMatrix},
+    {"b_q", "c_attn.bias[0]", kFlat},     {"b_k", "c_attn.bias[1]", kFlat},     {"b_v", "c_attn.bias[2]", kFlat},
+    {"P_o", "c_proj.weight", kMatrix},    {"b_o", "c_proj.bias", kSame}};
+constexpr PublishedTensor kGpt2FeedForward[] = {{"wi", "c_fc.weight", kMatrix},
+                                                {"wi_bias", "c_fc.bias", kSame},
+                                                {"wo", "c_proj.weight", kMatrix},
+                                                {"wo_bias", "c_proj.bias", kSame}};
+constexpr PublishedPart kGpt2Parts[] = {
+    {"", "", kGpt2Tensors},
+    {"decoder.block_{i}.self_attention_norm.", "transformer.h.{i}.ln_1.", kNorm},
+    {"decoder.block_{i}.self_attention.", "transformer.h.{i}.attn.", kGpt2Attention},
+    {"decoder.block_{i}.feed_forward_norm.", "transformer.h.{i}.ln_2.", kNorm},
+    {"decoder.block_{i}.feed_forward.", "transformer.h.{i}.mlp.", kGpt2FeedForward},
+    {"decoder.final_norm.", "transformer.ln_f.", kNorm}};
+// The causal mask, which the first releases kept.
+constexpr const char* kGpt2WithoutEffect[] = {"transformer.h.{i}.attn.bias", "transformer.h.{i}.attn.masked_bias"};
+
+constexpr PublishedTensor kLlamaTensors[] = {{"embedding.table", "model.embed_tokens.weight", kRows},
+                                             {"classifier.table", "lm_head.weight", kRows},
+                                             {"embedding.table", "lm_head.weight", kRows},
+                                             {"decoder.final_norm.scale", "model.norm.weight", kSame}};
+constexpr PublishedTensor kLlamaBlock[] = {{"self_attention_norm.scale", "input_layernorm.weight", kSame},
+                                           {"feed_forward_norm.scale", "post_attention_layernorm.weight", kSame}};
+constexpr PublishedTensor kLlamaAttention[] = {
+    {"P_q", "q_proj.weight", kTransposed}, {"b_q", "q_proj.bias", kFlat},         {"P_k", "k_proj.weight", kTransposed},
+    {"b_k", "k_proj.bias", kFlat},         {"P_v", "v_proj.weight", kTransposed}, {"b_v", "v_proj.bias", kFlat},
+    {"P_o", "o_proj.weight", kTransposed}, {"b_o", "o_proj.bias", kSame},         {"q_norm", "q_norm.weight", kSame},
+    {"k_norm", "k_norm.weight", kSame}};
+constexpr PublishedTensor kLlamaFeedForward[] = {
+    {"wi_0", "gate_proj.weight", kTransposed}, {"wi_0_bias", "gate_proj.bias", kSame},
+    {"wi_1", "up_proj.weight", kTransposed},   {"wi_1_bias", "up_proj.bias", kSame},
+    {"wo", "down_proj.weight", kTransposed},   {"wo_bias", "down_proj.bias", kSame}};
+constexpr PublishedPart kLlamaParts[] = {
+    {"", "", kLlamaTensors},
+    {"decoder.block_{i}.", "model.layers.{i}.", kLlamaBlock},
+    {"decoder.block_{i}.self_attention.", "model.layers.{i}.self_attn.", kLlamaAttention},
+    {"decoder.block_{i}.feed_forward.", "model.layers.{i}.mlp.", kLlamaFeedForward}};
+// Frequencies of the rotary positions, which the first releases kept.
+constexpr const char* kLlamaWithoutEffect[] = {"model.layers.{i}.self_attn.rotary_emb.inv_freq"};
+
+// What a family calls its sizes.
+struct DecoderKeys {
+  const char *d_model, *layers, *heads, *d_ff, *context, *epsilon, *activation;
+  const char *embedding, *wi;  // two tensors that show sizes
+};
+constexpr DecoderKeys kGpt2Keys = {.d_model = "n_embd",
+                                   .layers = "n_layer",
+                                   .heads = "n_head",
+                                   .d_ff = "n_inner",
+                                   .context = "n_positions",
+                                   .epsilon = "layer_norm_epsilon",
+                                   .activation = "activation_function",
+                                   .embedding = "transformer.wte.weight",
+                                   .wi = "transformer.h.0.mlp.c_fc.weight"};
+constexpr DecoderKeys kLlamaKeys = {.d_model = "hidden_size",
+                                    .layers = "num_hidden_layers",
+                                    .heads = "num_attention_heads",
+                                    .d_ff = "intermediate_size",
+                                    .context = "max_position_embeddings",
+                                    .epsilon = "rms_norm_eps",
+                                    .activation = "hidden_act",
+                                    .embedding = "model.embed_tokens.weight",
+                                    .wi = "model.layers.0.mlp.gate_proj.weight"};
+
+enum class Biases {
+  kAlways,         // of all dense layers
+  kAsKeysSay,      // attention_bias, mlp_bias
+  kQueryKeyValue,  // of q, k and v
+  kNever,
+};
+
+struct DecoderFamily {
+  const char* model_type;
+  const char* architecture;
+  const char* encoder;  // the architecture of the same without its output over the vocabulary
+  const DecoderKeys* keys;
+  NormKind norm;
+  PositionScheme positions;
+  Biases biases;
+  bool query_key_norm = false;
+  bool learns_padding = false;
+  // What the library takes for a key that is missing.
+  bool tied = false;
+  int64_t vocabulary, d_model, layers, heads, d_ff, context;  // d_ff 0: 4·d_model
+  int64_t kv_heads = 0;                                       // 0: as heads
+  int64_t head_size = 0;                                      // 0: d_model / heads
+  double epsilon = 1e-6;
+};
+
+// Llama's is the form of what no other can say, too.
+constexpr DecoderFamily kFamilies[] = {{.model_type = "llama",
+                                        .architecture = "LlamaForCausalLM",
+                                        .encoder = "LlamaModel",
+                                        .keys = &kLlamaKeys,
+                                        .norm = NormKind::kRms,
+                                        .positions = PositionScheme::kRotary,
+                                        .biases = Biases::kAsKeysSay,
+                                        .vocabulary = 32000,
+                                        .d_model = 4096,
+                                        .layers = 32,
+                                        .heads = 32,
+                                        .d_ff = 11008,
+                                        .context = 2048},
+                                       {.model_type = "gpt2",
+                                        .architecture = "GPT2LMHeadModel",
+                                        .encoder = "GPT2Model",
+                                        .keys = &kGpt2Keys,
+                                        .norm = NormKind::kLayer,
+                                        .positions = PositionScheme::kLearned,
+                                        .biases = Biases::kAlways,
+                                        .learns_padding = true,
+                                        .tied = true,
+                                        .vocabulary = 50257,
+                                        .d_model = 768,
+                                        .layers = 12,
+                                        .heads = 12,
+                                        .d_ff = 0,
+                                        .context = 1024,
+                                        .epsilon = 1e-5},
+                                       {.model_type = "mistral",
+                                        .architecture = "MistralForCausalLM",
+                                        .encoder = "MistralModel",
+                                        .keys = &kLlamaKeys,
+                                        .norm = NormKind::kRms,
+                                        .positions = PositionScheme::kRotary,
+                                        .biases = Biases::kNever,
+                                        .vocabulary = 32000,
+                                        .d_model = 4096,
+                                        .layers = 32,
+                                        .heads = 32,
+                                        .d_ff = 14336,
+                                        .context = 131072,
+                                        .kv_heads = 8},
+                                       {.model_type = "qwen2",
+                                        .architecture = "Qwen2ForCausalLM",
+                                        .encoder = "Qwen2Model",
+                                        .keys = &kLlamaKeys,
+                                        .norm = NormKind::kRms,
+                                        .positions = PositionScheme::kRotary,
+                                        .biases = Biases::kQueryKeyValue,
+                                        .vocabulary = 151936,
+                                        .d_model = 4096,
+                                        .layers = 32,
+                                        .heads = 32,
+                                        .d_ff = 22016,
+                                        .context = 32768,
+                                        .kv_heads = 32},
+                                       {.model_type = "qwen3",
+                                        .architecture = "Qwen3ForCausalLM",
+                                        .encoder = "Qwen3Model",
+                                        .keys = &kLlamaKeys,
+                                        .norm = NormKind::kRms,
+                                        .positions = PositionScheme::kRotary,
+                                        .biases = Biases::kNever,
+                                        .query_key_norm = true,
+                                        .vocabulary = 151936,
+                                        .d_model = 4096,
+                                        .layers = 32,
+                                        .heads = 32,
+                                        .d_ff = 22016,
+                                        .context = 32768,
+                                        .kv_heads = 32,
+                                        .head_size = 128}};
+
+const DecoderFamily& FamilyOf(std::string_view model_type) {
+  for (const DecoderFamily& family : kFamilies) {
+    if (family.model_type == model_type) return family;
+  }
+  Fail(ErrorKind::kFailure, "no decoder ", model_type);
+}
+
+constexpr std::pair<const char*, FeedForwardKind> kActivations[] = {{"gelu_new", FeedForwardKind::kGeluTanh},
+                                                                    {"gelu_pytorch_tanh", FeedForwardKind::kGeluTanh},
+                                                                    {"gelu", FeedForwardKind::kGelu},
+                                                                    {"relu", FeedForwardKind::kRelu},
+                                                                    {"silu", FeedForwardKind::kSwiGlu}};
+
+bool IsGpt2(const DecoderFamily& family) { return family.keys == &kGpt2Keys; }
+
+FeedForwardKind ReadActivation(const PublishedConfig& config, const DecoderFamily& family) {
+  const std::string name = config.String(family.keys->activation, IsGpt2(family) ? "gelu_new" : "silu");
+  std::vector<std::string> can;
+  for (const auto& [theirs, ours] : kActivations) {
+    if (IsGated(ours) == IsGpt2(family)) continue;
+    if (name == theirs) return ours;
+    can.emplace_back(theirs);
+  }
+  config.FailAt(family.keys->activation, Quoted(name), " cannot be computed here; ", Join(can, ", "), " can");
+}
+
+// rope_parameters of the library's fifth version; rope_theta and rope_scaling of those before.
+kernels::RotaryFrequencies ReadRotary(const PublishedConfig& config) {
+  kernels::RotaryFrequencies read;
+  const auto number_of = [&](const Json* in, const char* object, const char* key, double fallback) {
+    const Json* const value = in == nullptr ? nullptr : in->Find(key);
+    if (value == nullptr || value->is_null()) return fallback;
+    if (!value->is_number() || !(value->AsDouble() > 0) || value->AsDouble() > 1e15) {
+      config.FailAt(StrCat(object, ".", key), Excerpt(value->Dump()), " is not a number above 0");
+    }
+    return value->AsDouble();
+  };
+  read.base = config.Double("rope_theta", read.base, 1, 1e15);
+  for (const char* object : {"rope_parameters", "rope_scaling"}) {
+    const Json* const rope = config.Find(object);
+    if (rope == nullptr) continue;
+    if (!rope->is_object()) config.FailAt(object, "must be an object, but is ", Name(rope->type()));
+    read.base = number_of(rope, object, "rope_theta", read.base);
+    const Json* type = rope->Find("rope_type");
+    if (type == nullptr) type = rope->Find("type");
+    const std::string name = type == nullptr ? "default" : type->is_string() ? type->AsString() : type->Dump();
+    if (name == "default") return read;
+    if (name != "linear" && name != "llama3") {
+      config.FailAt(StrCat(object, ".rope_type"), Quoted(name),
+                    " cannot be computed here; default, linear and llama3 can");
+    }
+    read.factor = number_of(rope, object, "factor", 1);
+    if (name == "linear") return read;
+    read.original_context = static_cast<int64_t>(number_of(rope, object, "original_max_position_embeddings", 8192));
+    read.low = number_of(rope, object, "low_freq_factor", 1);
+    read.high = number_of(rope, object, "high_freq_factor", 4);
+    if (!(read.low < read.high)) config.FailAt(object, "low_freq_factor must be below high_freq_factor");
+    return read;
+  }
+  return read;
+}
+
+ProjectionBiases ReadBiases(const PublishedConfig& config, const DecoderFamily& family) {
+  switch (family.biases) {
+    case Biases::kAlways:
+      return ProjectionBiases::kAll;
+    case Biases::kQueryKeyValue:
+      return ProjectionBiases::kQueryKeyValue;
+    case Biases::kAsKeysSay:
+      return config.Bool("attention_bias", false) ? ProjectionBiases::kAll : ProjectionBiases::kNone;
+    case Biases::kNever:
+      break;
+  }
+  config.MustBe("attention_bias", false);
+  return ProjectionBiases::kNone;
+}
+
+// Choices that are not computed here.
+void RefuseOthers(const PublishedConfig& config, const DecoderFamily& family) {
+  for (const std::string& name : config.Architectures()) {
+    if (name != family.architecture && name != family.encoder) {
+      config.FailAt("architectures", Quoted(name), " is not read here; ", family.architecture, " and ", family.encoder,
+                    " are");
+    }
+  }
+  config.MustBe("add_cross_attention", false);
+  config.MustBe("scale_attn_weights", true);
+  config.MustBe("scale_attn_by_inverse_layer_idx", false);
+  config.MustBe("partial_rotary_factor", 1.0);
+  config.MustBe("use_sliding_window", false);
+  if (const Json* const types = config.Find("layer_types")) {
+    if (!types->is_array()) config.FailAt("layer_types", "must be a list, but is ", Name(types->type()));
+    for (const Json& type : types->AsArray()) {
+      if (type != Json("full_attention"))
+        config.FailAt("layer_types", Excerpt(type.Dump()), " cannot be computed here");
+    }
+  }
+}
+
+ModelConfig ReadDecoder(const PublishedConfig& config) {
+  const DecoderFamily& family = FamilyOf(config.String("model_type", ""));
+  const DecoderKeys& keys = *family.keys;
+  RefuseOthers(config, family);
+  ModelConfig model;
+  model.name = "lm";
+  model.vocabulary = config.Int("vocab_size", family.vocabulary, 2, 1 << 24);
+  model.d_model = config.Size(keys.d_model, family.d_model);
+  config.CheckShape(StrCat("vocab_size, ", keys.d_model), keys.embedding, {model.vocabulary, model.d_model});
+  model.layers = config.Int(keys.layers, family.layers, 1, kMostLayers);
+  model.d_ff = config.Size(keys.d_ff, family.d_ff == 0 ? 4 * model.d_model : family.d_ff);
+  model.feed_forward = ReadActivation(config, family);
+  config.CheckShape(keys.d_ff, keys.wi,
+                    IsGpt2(family) ? Shape{model.d_model, model.d_ff} : Shape{model.d_ff, model.d_model});
+  model.context = config.Size(keys.context, family.context);
+  model.norm = family.norm;
+  model.norm_epsilon = config.Double(keys.epsilon, family.epsilon, 1e-30, 1);
+  model.dropout_rate = config.Double("resid_pdrop", IsGpt2(family) ? 0.1 : 0, 0, 0.99);
+
+  AttentionOptions& attention = model.attention;
+  attention.kind = AttentionKind::kMultihead;
+  attention.heads = config.Size(keys.heads, family.heads);
+  const int64_t kv_heads = config.Size("num_key_value_heads", family.kv_heads == 0 ? attention.heads : family.kv_heads);
+  if (attention.heads % kv_heads != 0) {
+    config.FailAt("num_key_value_heads", kv_heads, " does not divide the ", attention.heads, " heads");
+  }
+  if (kv_heads != attention.heads) attention.kv_heads = kv_heads;
+  const int64_t head_size =
+      config.Size("head_dim", family.head_size == 0 ? model.d_model / attention.heads : family.head_size);
+  if (head_size * attention.heads != model.d_model) attention.key_size = attention.value_size = head_size;
+  attention.query_key_norm = family.query_key_norm;
+  if (family.query_key_norm) config.MustBe(keys.epsilon, kQueryKeyNormEpsilon);
+  model.attention_scale = AttentionScale::kExplicit;
+  model.positions = family.positions;
+  const kernels::RotaryFrequencies rotary = IsGpt2(family) ? kernels::RotaryFrequencies() : ReadRotary(config);
+  model.rotary_base = rotary.base;
+  model.projection_biases = ReadBiases(config, family);
+  model.feed_forward_biases =
+      family.biases == Biases::kAlways || (family.biases == Biases::kAsKeysSay && config.Bool("mlp_bias", false));
+  model.classifier =
+      config.IsUntied("lm_head.weight", keys.embedding) ? ClassifierKind::kUntied : ClassifierKind::kTied;
+  model.logit_scale = LogitScale::kNever;
+
+  SpecialTokens& tokens = model.tokens;
+  tokens = {kNoToken, kNoToken, kNoToken, kNoToken, kNoToken, kNoToken, kNoToken};
+  const std::vector<int32_t> ends = config.Ends(kNoToken, model.vocabulary);
+  tokens.end = ends[0];
+  model.more_ends.assign(ends.begin() + 1, ends.end());
+  tokens.pad = config.Token("pad_token_id", kNoToken, model.vocabulary);
+  tokens.begin = config.Token("bos_token_id", kNoToken, model.vocabulary);
+  model.learns_padding = family.learns_padding || tokens.pad == kNoToken;
+  MakeLmLayers(model);
+  for (AttentionConfig* const layer : model.AttentionLayers()) layer->rotary_frequencies = rotary;
+  return model;
+}
+
+// A number, a list of several, or null.
+Json EndsOf(const ModelConfig& model) {
+  if (model.tokens.end == kNoToken) return {};
+  Json ends = int64_t{model.tokens.end};
+  if (!model.more_ends.empty()) {
+    ends = Json::MakeArray({ends});
+    for (const int32_t id : model.more_ends) ends.Append(int64_t{id});
+  }
+  return ends;
+}
+
+Json WriteDecoder(const ModelConfig& model, const DecoderFamily& family) {
+  const DecoderKeys& keys = *family.keys;
+  const AttentionConfig& attention = model.decoder_self;
+  const auto token = [](int32_t id) { return id == kNoToken ? Json() : Json(int64_t{id}); };
+  const char* activation = "";
+  for (const auto& [theirs, ours] : kActivations) {
+    if (ours == model.activation() && *activation == '\0') activation = theirs;
+  }
+  Json json = Json::MakeObject({{"architectures", Json::MakeArray({family.architecture})},
+                                {keys.activation, activation},
+                                {"bos_token_id", token(model.tokens.begin)},
+                                {"eos_token_id", EndsOf(model)},
+                                {keys.d_model, model.d_model},
+                                {keys.layers, model.layers},
+                                {keys.heads, attention.h},
+                                {keys.d_ff, model.d_ff},
+                                {keys.context, model.context},
+                                {keys.epsilon, model.norm_epsilon},
+                                {"model_type", family.model_type},
+                                {"tie_word_embeddings", model.classifier == ClassifierKind::kTied},
+                                {"vocab_size", model.vocabulary}});
+  if (!model.learns_padding || family.learns_padding) json.Set("pad_token_id", token(model.tokens.pad));
+  if (IsGpt2(family)) return json.Set("resid_pdrop", model.dropout_rate);
+  json.Set("num_key_value_heads", attention.g_k > 0 ? attention.g_k : attention.h_k).Set("head_dim", attention.d_k);
+  if (family.biases == Biases::kAsKeysSay) {
+    json.Set("attention_bias", attention.projection_biases).Set("mlp_bias", model.feed_forward_biases);
+  }
+  const kernels::RotaryFrequencies& rotary = attention.rotary_frequencies;
+  Json rope = Json::MakeObject({{"rope_theta", rotary.base}});
+  rope.Set("rope_type", rotary.factor == 1 ? "default" : rotary.original_context == 0 ? "linear" : "llama3");
+  if (rotary.factor != 1) rope.Set("factor", rotary.factor);
+  if (rotary.factor != 1 && rotary.original_context != 0) {
+    rope.Set("original_max_position_embeddings", rotary.original_context)
+        .Set("low_freq_factor", rotary.low)
+        .Set("high_freq_factor", rotary.high);
+  }
+  return json.Set("rope_parameters", std::move(rope));
+}
+
+constexpr PublishedForm FormOfFamily(const char* model_type, Json (*write)(const ModelConfig&)) {
+  const bool gpt2 = std::string_view(model_type) == "gpt2";
+  return {.model = "lm",
+          .model_type = model_type,
+          .parts = gpt2 ? std::span<const PublishedPart>(kGpt2Parts) : kLlamaParts,
+          .without_effect = gpt2 ? std::span<const char* const>(kGpt2WithoutEffect) : kLlamaWithoutEffect,
+          .prefix = gpt2 ? "transformer." : "model.",
+          .aliases = {},
+          .read = ReadDecoder,
+          .write = write};
+}
+template <size_t i>
+constexpr PublishedForm kForm = FormOfFamily(kFamilies[i].model_type, [](const ModelConfig& model) {
+  return WriteDecoder(model, kFamilies[i]);
+});
+constexpr PublishedForm kForms[] = {kForm<0>, kForm<1>, kForm<2>, kForm<3>, kForm<4>};
+static_assert(std::size(kForms) == std::size(kFamilies));
+
+}  // namespace
+
+const std::span<const PublishedForm> kPublishedDecoders = kForms;
+
+}  // namespace crosstalk

@@ -1,0 +1,250 @@
+// Published decoders: GPT-2's and Llama's forms against what Hugging Face's own code computes of them, in and out
+// again, and what is refused.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/text.h"
+#include "tests/support/command_checks.h"
+#include "tests/support/parity.h"
+#include "tests/support/published_folder.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace decoders_test {
+
+class DecodersTest : public PublishedFolderTest {
+ protected:
+  TensorFile Forward(const std::string& model, const std::string& precision) {
+    Succeeded(RunCommand({"forward", model, "--inputs", In() + "/inputs.safetensors", "--output",
+                          dir_ / "out.safetensors", "--precision", precision, "--gradients", "--all"}));
+    return ReadSafetensors(dir_ / "out.safetensors");
+  }
+
+  // One row of input_ids, which are the labels, too.
+  static void WriteIds(const std::string& path, const std::vector<int64_t>& ids) {
+    const Tensor row = Tensor::FromValues<int64_t>({1, std::ssize(ids)}, ids);
+    const NamedTensor inputs[] = {{"input_ids", row}, {"labels", row}};
+    WriteSafetensors(path, inputs);
+  }
+
+  // A copy of a folder whose configuration is the file of that name.
+  void Copy(const std::string& folder, const std::string& config) {
+    std::filesystem::remove_all(In());
+    std::filesystem::copy(folder, In());
+    WriteFileAtomically(In() + "/config.json", ReadBytes(folder + "/" + config));
+    // Rows of another padding, with positions of their own, are no inputs.
+    TensorFile inputs = ReadSafetensors(In() + "/inputs.safetensors");
+    std::erase_if(inputs.tensors, [](const NamedTensor& one) { return one.name.starts_with("left."); });
+    WriteSafetensors(In() + "/inputs.safetensors", inputs.tensors);
+  }
+
+  void ExpectValues(const TensorFile& all) {
+    TensorFile expected = all;
+    std::erase_if(expected.tensors, [](const NamedTensor& one) {
+      return one.name.starts_with("left.") || one.name.starts_with("mean_pooled");
+    });
+    ExpectParity(expected, Forward(Model(), "double"), 1e-10, ParityTensors::kAll, 12);
+    ExpectParity(expected, Forward(Model(), "fp32"), 2e-5, ParityTensors::kAll, 12);
+  }
+
+  // The ids and scores of each search of `generation`.
+  void ExpectGeneration(const Json& generation) {
+    for (const auto& [name, search] : generation.AsObject()) {
+      SCOPED_TRACE(name);
+      const Json& options = search.At("options");
+      std::vector<std::string> command = {"generate",
+                                          Model(),
+                                          "--inputs",
+                                          dir_ / "prompt.safetensors",
+                                          "--json",
+                                          "--temperature",
+                                          "0",
+                                          "--max-length",
+                                          options.At("max_new_tokens").Dump(),
+                                          "--beams",
+                                          options.At("num_beams").Dump()};
+      if (const Json* penalty = options.Find("length_penalty")) {
+        command.insert(command.end(), {"--length-penalty", penalty->Dump()});
+      }
+      if (const Json* early = options.Find("early_stopping"); early != nullptr && *early == Json(true)) {
+        command.emplace_back("--early-stopping");
+      }
+      for (const Json& result : search.At("results").AsArray()) {
+        std::vector<int64_t> prompt, written;
+        for (const Json& id : result.At("prompt").AsArray()) prompt.push_back(id.AsInt());
+        WriteIds(dir_ / "prompt.safetensors", prompt);
+        const CommandResult run = RunCommand(command);
+        Succeeded(run);
+        const Json answer = ParseJson(run.output, "output");
+        for (const Json& id : answer.At("ids").AsArray()) prompt.push_back(id.AsInt());
+        for (const Json& id : result.At("sequence").AsArray()) written.push_back(id.AsInt());
+        EXPECT_EQ(prompt, written);
+        if (const Json* score = result.Find("sequences_score")) {
+          EXPECT_NEAR(answer.At("score").AsDouble(), score->AsDouble(), 1e-5);
+        }
+      }
+    }
+  }
+};
+
+TEST_F(DecodersTest, EqualTheReferenceAndReturnByteForByte) {
+  for (const char* name : {"gpt2", "llama_tied_gqa"}) {
+    for (const char* config : {"config.json", "config_v4_style.json"}) {
+      if (!std::filesystem::exists(ParityFolder(name) + "/" + config)) continue;
+      SCOPED_TRACE(std::string(name) + " " + config);
+      Copy(ParityFolder(name), config);
+      ExpectRoundTrip();
+      ExpectValues(ReadSafetensors(In() + "/expected.safetensors"));
+    }
+    ExpectGeneration(ReadJsonFile(In() + "/generation.json"));
+  }
+}
+
+TEST_F(DecodersTest, EqualTheWholeReference) {
+  const char* data = std::getenv("CROSSTALK_DATA");
+  if (data == nullptr || !std::filesystem::exists(std::string(data) + "/parity5")) {
+    GTEST_SKIP() << "there is no $CROSSTALK_DATA/parity5";
+  }
+  const std::string folders = std::string(data) + "/parity5/";
+  for (const char* name : {"gpt2", "llama_tied_gqa", "llama_untied_bias", "qwen2"}) {
+    for (const char* config : {"config.json", "config_v4_style.json"}) {
+      if (!std::filesystem::exists(folders + name + "/" + config)) continue;
+      SCOPED_TRACE(std::string(name) + " " + config);
+      Copy(folders + name, config);
+      ExpectRoundTrip();
+      ExpectValues(ReadSafetensors(In() + "/expected.safetensors"));
+    }
+    ExpectGeneration(ReadJsonFile(In() + "/expected.json").At("generation"));
+  }
+  Copy(folders + "llama_tied_gqa", "config.json");
+  const TensorFile expected = ReadSafetensors(In() + "/expected.safetensors");
+  std::filesystem::remove(In() + "/model.safetensors");
+  for (const auto& shard : std::filesystem::directory_iterator(folders + "llama_tied_gqa/sharded")) {
+    std::filesystem::copy(shard.path(), In(), std::filesystem::copy_options::overwrite_existing);
+  }
+  Succeeded(Import());
+  ExpectValues(expected);
+}
+
+// Qwen3's norms of queries and keys, and heads whose size is free of d_model: with gains of 1 and queries and keys of
+// the same length as before, the function stays.
+TEST_F(DecodersTest, Qwen3sQueriesAndKeysAreNormed) {
+  Folder folder = Load("llama_tied_gqa");
+  folder.config.Set("model_type", "qwen3").Set("architectures", Json::MakeArray({"Qwen3ForCausalLM"}));
+  folder.config.Set("rms_norm_eps", 1e-6);
+  for (const int layer : {0, 1}) {
+    for (const char* norm : {"q_norm", "k_norm"}) {
+      folder.tensors[StrCat("model.layers.", layer, ".self_attn.", norm, ".weight")] =
+          Tensor::Full({10}, 1, DType::kFloat32);
+    }
+  }
+  const auto logits = [&] {
+    Store(folder, In());
+    std::filesystem::copy(ParityFolder("llama_tied_gqa") + "/inputs.safetensors", In(),
+                          std::filesystem::copy_options::overwrite_existing);
+    ExpectRoundTrip();
+    return Forward(Model(), "double").At("logits").ToVector<double>();
+  };
+  const std::vector<double> before = logits();
+  // A norm is blind to the length of what it norms, and a key's to that of its query.
+  for (const char* matrix : {"q_proj", "k_proj"}) {
+    Tensor& weight = folder.tensors.at(StrCat("model.layers.1.self_attn.", matrix, ".weight"));
+    weight = weight.Clone();
+    for (int64_t i = 0; i < weight.num_elements(); ++i) weight.data<float>()[i] *= 1024;
+  }
+  const std::vector<double> longer = logits();
+  ASSERT_EQ(before.size(), longer.size());
+  for (size_t i = 0; i < before.size(); ++i) ASSERT_NEAR(before[i], longer[i], 1e-4);
+  folder.tensors.at("model.layers.1.self_attn.q_norm.weight") = Tensor::Full({10}, 2, DType::kFloat32);
+  const std::vector<double> sharper = logits();
+  EXPECT_GT(std::abs(sharper.back() - longer.back()), 1e-3);
+  folder.config.Set("rms_norm_eps", 1e-5);
+  Store(folder, In());
+  ExpectRefused({"rms_norm_eps: 1e-05 cannot be computed here"});
+}
+
+TEST_F(DecodersTest, WhatCannotBeComputedIsRefusedByName) {
+  const Json rope = Json::MakeObject({{"rope_type", "yarn"}, {"factor", 4}});
+  const Json half = Json::MakeObject({{"rope_type", "linear"}, {"factor", -1}});
+  const struct {
+    const char* model;
+    const char* key;
+    Json value;
+    const char* words;
+  } cases[] = {
+      {"llama_tied_gqa", "rope_scaling", rope, "rope_scaling.rope_type: \"yarn\" cannot be computed here"},
+      {"llama_tied_gqa", "rope_parameters", half, "rope_parameters.factor: -1 is not a number above 0"},
+      {"llama_tied_gqa", "hidden_act", "relu2", "hidden_act: \"relu2\" cannot be computed here; silu can"},
+      {"llama_tied_gqa", "num_key_value_heads", 3, "num_key_value_heads: 3 does not divide the 4 heads"},
+      {"llama_tied_gqa", "head_dim", 12, "q_proj.weight"},
+      {"llama_tied_gqa", "architectures", Json::MakeArray({"LlamaForSequenceClassification"}), "architectures"},
+      {"llama_tied_gqa", "layer_types", Json::MakeArray({"sliding_attention"}), "layer_types"},
+      {"gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx"},
+      {"gpt2", "scale_attn_weights", false, "scale_attn_weights"},
+      {"gpt2", "add_cross_attention", true, "add_cross_attention"},
+      {"gpt2", "activation_function", "silu", "gelu_new, gelu_pytorch_tanh, gelu, relu can"},
+      {"gpt2", "n_positions", 41, "wpe.weight"},
+      {"gpt2", "n_inner", 143, "n_inner"},
+      {"gpt2", "vocab_size", 152, "vocab_size"},
+      {"gpt2", "eos_token_id", 151, "eos_token_id"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.key);
+    Folder folder = Load(test.model);
+    if (test.key == std::string("rope_scaling")) {
+      Json without = Json::MakeObject();
+      for (const auto& [key, value] : folder.config.AsObject()) {
+        if (key != "rope_parameters") without.Set(key, value);
+      }
+      folder.config = without;
+    }
+    folder.config.Set(test.key, test.value);
+    Store(folder, In());
+    ExpectRefused({test.words});
+  }
+  Folder folder = Load("gpt2");
+  folder.tensors["transformer.h.1.attn.c_attn.weight"] = Tensor::Zeros({36, 107}, DType::kFloat32);
+  Store(folder, In());
+  ExpectRefused({"transformer.h.1.attn.c_attn.weight", "3 equal parts"});
+}
+
+// A model of one's own in a published form goes out and comes in again, and its folder is what the form's readers take.
+TEST_F(DecodersTest, OwnModelsArePublishedInTheFormThatSaysThem) {
+  const struct {
+    const char* type;
+    std::vector<std::string> options;
+  } cases[] = {
+      {"gpt2",
+       {"--positions", "learned", "--norm", "layer", "--projection-biases", "all", "--feed-forward-biases",
+        "--feed-forward", "gelu-tanh", "--classifier", "untied"}},
+      {"llama", {"--positions", "rotary", "--feed-forward", "swiglu", "--kv-heads", "1", "--classifier", "untied"}},
+      {"qwen2",
+       {"--positions", "rotary", "--feed-forward", "swiglu", "--projection-biases", "qkv", "--classifier", "untied"}},
+      {"qwen3",
+       {"--positions", "rotary", "--feed-forward", "swiglu", "--query-key-norm", "--key-size", "6", "--value-size", "6",
+        "--classifier", "untied"}}};
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.type);
+    const std::string run = dir_ / test.type;
+    Succeeded(RunCommand(TinyTrain(Joined(
+        {"--model", "lm", "--out", run, "--attention", "multihead", "--attention-scale", "explicit"}, test.options))));
+    std::filesystem::remove_all(Out());
+    Succeeded(RunCommand({"export", run, "--out", Out()}));
+    EXPECT_EQ(ReadJsonFile(Out() + "/config.json").At("model_type").AsString(), test.type);
+    std::filesystem::create_directories(In());
+    WriteIds(In() + "/inputs.safetensors", {4, 7, 9, 3, 11});
+    EXPECT_EQ(Forward(run, "double").At("logits").ToVector<double>(),
+              Forward(Out(), "double").At("logits").ToVector<double>());
+  }
+}
+
+}  // namespace decoders_test
+}  // namespace crosstalk
