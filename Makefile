@@ -156,7 +156,7 @@ ifeq ($(findstring clang,$(COMPILER)),)
 REQUIRED_CXXFLAGS += --param=ggc-min-heapsize=262144
 endif
 REQUIRED_LDFLAGS := -fopenmp
-LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lutf8proc -lsnappy -lz -lpthread
+LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lutf8proc -lpcre2-8 -lsnappy -lz -lpthread
 TEST_LDLIBS := -lgtest
 ifneq ($(SANITIZE),)
 REQUIRED_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer

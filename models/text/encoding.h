@@ -14,15 +14,10 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What stands where. A tokenizer with a begin and a separator token has BERT's form, any other T5's:
+// What stands where. A published byte-pair encoding has a template of its own; of the others one with a begin and a
+// separator token has BERT's form, and any other T5's:
 //   BERT  [CLS] A [SEP]   [CLS] A [SEP] B [SEP]   segment 1 from B on
 //   T5    A </s>          A </s> B </s>           segment 0
-struct TemplatePart {
-  int text;  // 0: A, 1: B, -1: the special token `id`
-  int32_t id;
-  int32_t segment;
-};
-using PairTemplate = std::vector<TemplatePart>;
 PairTemplate TemplateOf(const Tokenizer& tokenizer, int texts);  // 1 or 2 texts
 
 // The cut of one or two texts that are too long, at their ends.

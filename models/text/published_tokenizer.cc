@@ -15,31 +15,6 @@ namespace crosstalk {
 namespace {
 
 // The tokens around the text: "101:0 A:0 102:0" is the id 101, the text and the id 102, all in segment 0.
-std::string TemplateText(const JsonReader& processor, const char* key, const std::string& name) {
-  std::vector<std::string> parts;
-  const JsonReader tokens = processor.Object("special_tokens");
-  for (const Json& one : processor.Array(key)) {
-    if (!one.is_object() || one.AsObject().size() != 1) processor.FailAt(key, "must hold objects of one member");
-    const JsonReader part(one, name + ": post_processor." + key);
-    const bool is_token = part.Has("SpecialToken");
-    const JsonReader inner = part.Object(is_token ? "SpecialToken" : "Sequence");
-    std::string what = inner.String("id");
-    const int64_t segment = inner.Int("type_id", 0, 1);
-    inner.RejectUnread();
-    if (is_token) {
-      const JsonReader token = tokens.Object(what);
-      const Json::Array& ids = token.Array("ids");
-      token.String("id");
-      token.Array("tokens");
-      token.RejectUnread();
-      if (ids.size() != 1 || !ids[0].is_int()) processor.FailAt("special_tokens", Quoted(what), " is not one id");
-      what = StrCat(ids[0].AsInt());
-    }
-    parts.push_back(StrCat(what, ":", segment));
-  }
-  return Join(parts, " ");
-}
-
 std::string TemplateText(const PairTemplate& form) {
   std::vector<std::string> parts;
   for (const TemplatePart& part : form) {
@@ -60,8 +35,8 @@ void CheckPostProcessor(const JsonReader& file, const Tokenizer& tokenizer, cons
     }
   };
   if (type == "TemplateProcessing") {
-    expect("single", TemplateText(processor, "single", name), single);
-    expect("pair", TemplateText(processor, "pair", name), pair);
+    expect("single", TemplateText(ReadTemplate(processor, "single", name)), single);
+    expect("pair", TemplateText(ReadTemplate(processor, "pair", name)), pair);
   } else if (type == "BertProcessing") {
     const auto id_of = [&](const char* key) {
       const Json::Array& token = processor.Array(key);
@@ -126,26 +101,6 @@ std::shared_ptr<const Tokenizer> WithTokens(WordPieceModel model, std::vector<Li
   return MakeWordPieceTokenizer(std::move(model), name, num_sentinels);
 }
 
-// {"[PAD]": 0, …} by id.
-std::vector<std::string> ReadPieceMap(const JsonReader& model) {
-  const Json& map = model.Value("vocab");
-  if (!map.is_object()) model.FailAt("vocab", "must be an object of pieces and ids");
-  const size_t ids = map.AsObject().size();
-  if (ids > kMaxVocabulary) model.FailAt("vocab", "more than the ", kMaxVocabulary, " pieces allowed");
-  std::vector<std::string> pieces(ids);
-  std::vector<bool> taken(ids);
-  for (const auto& [piece, id] : map.AsObject()) {
-    if (!id.is_int() || id.AsInt() < 0 || static_cast<size_t>(id.AsInt()) >= ids) {
-      model.FailAt("vocab", Quoted(piece), " has no id from 0 to ", ids - 1, ", the number of pieces less 1");
-    }
-    const auto at = static_cast<size_t>(id.AsInt());
-    if (taken[at]) model.FailAt("vocab", Quoted(piece), " and ", Quoted(pieces[at]), " have the same id, ", at);
-    taken[at] = true;
-    pieces[at] = piece;
-  }
-  return pieces;
-}
-
 // Whether text between white space is cut at punctuation, or where else words begin.
 WordSplit ReadWordSplit(const JsonReader& splitter, const std::string& name) {
   constexpr const char* kUnderstood =
@@ -197,7 +152,7 @@ std::shared_ptr<const Tokenizer> ReadWordPiece(const JsonReader& file, const Jso
                                                const std::vector<AddedToken>& tokens, int num_sentinels,
                                                const TokenizerSettings& settings, Precedence precedence) {
   WordPieceModel wordpiece;
-  wordpiece.pieces = ReadPieceMap(model);
+  wordpiece.pieces = ReadPieceMap(model.Value("vocab"), name + ": model.vocab");
   NameRoles(settings, &wordpiece);
   const std::string& unknown = model.String("unk_token");
   if (settings.roles.contains("unk_token") && wordpiece.unknown != unknown) {
@@ -225,6 +180,7 @@ std::shared_ptr<const Tokenizer> ReadWordPiece(const JsonReader& file, const Jso
 // "type", which files of older versions do not have.
 std::string TypeOf(const JsonReader& model) {
   if (model.Has("type")) return model.String("type");
+  if (model.Has("merges")) return "BPE";
   return model.Has("continuing_subword_prefix") ? "WordPiece" : model.Has("unk_id") ? "Unigram" : "";
 }
 
@@ -275,6 +231,54 @@ LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<
   return resolved;
 }
 
+PairTemplate ReadTemplate(const JsonReader& processor, const char* key, const std::string& name) {
+  PairTemplate form;
+  const JsonReader tokens = processor.Object("special_tokens");
+  for (const Json& one : processor.Array(key)) {
+    if (!one.is_object() || one.AsObject().size() != 1) processor.FailAt(key, "must hold objects of one member");
+    const JsonReader part(one, name + ": post_processor." + key);
+    const bool is_token = part.Has("SpecialToken");
+    const JsonReader inner = part.Object(is_token ? "SpecialToken" : "Sequence");
+    const std::string& what = inner.String("id");
+    const auto segment = static_cast<int32_t>(inner.Int("type_id", 0, 1));
+    inner.RejectUnread();
+    if (!is_token) {
+      if (what != "A" && what != "B") processor.FailAt(key, "the text ", Quoted(what), " is neither A nor B");
+      form.push_back({what == "A" ? 0 : 1, kNoToken, segment});
+      continue;
+    }
+    const JsonReader token = tokens.Object(what);
+    const Json::Array& ids = token.Array("ids");
+    token.String("id");
+    token.Array("tokens");
+    token.RejectUnread();
+    const bool is_id = ids.size() == 1 && ids[0].is_int() && ids[0].AsInt() >= 0 &&
+                       ids[0].AsInt() < static_cast<int64_t>(kMaxVocabulary);
+    if (!is_id) processor.FailAt("special_tokens", Quoted(what), " is not one id");
+    form.push_back({-1, static_cast<int32_t>(ids[0].AsInt()), segment});
+  }
+  return form;
+}
+
+std::vector<std::string> ReadPieceMap(const Json& map, const std::string& source) {
+  const auto refuse = [&](const auto&... parts) { Fail(ErrorKind::kData, source, ": ", parts...); };
+  if (!map.is_object()) refuse("must be an object of pieces and ids");
+  const size_t ids = map.AsObject().size();
+  if (ids > kMaxVocabulary) refuse("more than the ", kMaxVocabulary, " pieces allowed");
+  std::vector<std::string> pieces(ids);
+  std::vector<bool> taken(ids);
+  for (const auto& [piece, id] : map.AsObject()) {
+    if (!id.is_int() || id.AsInt() < 0 || static_cast<size_t>(id.AsInt()) >= ids) {
+      refuse(Quoted(piece), " has no id from 0 to ", ids - 1, ", the number of pieces less 1");
+    }
+    const auto at = static_cast<size_t>(id.AsInt());
+    if (taken[at]) refuse(Quoted(piece), " and ", Quoted(pieces[at]), " have the same id, ", at);
+    taken[at] = true;
+    pieces[at] = piece;
+  }
+  return pieces;
+}
+
 std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name) {
   const JsonReader file(json, name);
   std::vector<AddedToken> tokens;
@@ -309,8 +313,9 @@ std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, co
       Merged(Merged(file_first ? own : settings.added, file_first ? settings.added : own), settings.listed);
   const JsonReader model = file.Object("model");
   const std::string type = TypeOf(model);
+  if (type == "BPE") return ReadBpe(file, model, name, tokens, num_sentinels, settings, precedence);
   if (type != "WordPiece" && type != "Unigram") {
-    model.FailAt("type", Quoted(type), " is not understood; WordPiece and Unigram are");
+    model.FailAt("type", Quoted(type), " is not understood; WordPiece, Unigram and BPE are");
   }
   std::shared_ptr<const Tokenizer> tokenizer =
       type == "WordPiece" ? ReadWordPiece(file, model, name, tokens, num_sentinels, settings, precedence)

@@ -1,5 +1,6 @@
-// The files in which Hugging Face publishes tokenizers, `tokenizer.json`, `vocab.txt` and `.model`, as tokenizers:
-// WordPiece (BERT's) and Unigram (T5's and ALBERT's).
+// The files in which Hugging Face publishes tokenizers, `tokenizer.json`, `vocab.txt`, `.model`, and `vocab.json` with
+// `merges.txt`, as tokenizers: WordPiece (BERT's), Unigram (T5's and ALBERT's) and byte-pair encoding (GPT-2's,
+// RoBERTa's, Llama's and Qwen's).
 #pragma once
 
 #include <functional>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/models/text/bpe_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/models/text/tokenizer.h"
@@ -30,10 +32,17 @@ enum class Precedence { kFile, kSettings };
 //   normalizer     steps before the precompiled table (Replace of a text, NFKD, NFD, StripAccents, Lowercase) become
 //                  TextRules; the model takes spaces away for those after it (Strip, Replace of " {2,}")
 //   pre_tokenizer  Metaspace, alone or after WhitespaceSplit
+// BPE:
+//   normalizer     NFC, NFKC, NFD, NFKD, StripAccents, Lowercase, Replace of a text, Strip, Prepend; one, several or
+//   none pre_tokenizer  steps that cut (Split, Digits, Punctuation, Whitespace, WhitespaceSplit), then ByteLevel; or
+//   Metaspace;
+//                  or none
+//   decoder        ByteLevel; or Replace of ▁, ByteFallback, Fuse and Strip of a space
 // Added tokens are literal tokens; <extra_id_0>, <extra_id_1>, … are the sentinels, at whatever ids they have.
 // Where the two libraries differ, SentencePiece's way is taken: its table is applied from left to right to the longest
 // match, not grapheme by grapheme; a special token's piece is not found in a text; scores are floats. The template must
-// be BERT's or T5's (encoding.h). Truncation and padding are a batch's affair and not looked at.
+// be BERT's or T5's (encoding.h), except of BPE, which may have any. Truncation and padding are a batch's affair and
+// not looked at.
 //
 // Error(kData) with `name` and the key's path for every key and value that is not understood. Without sentinels of its
 // own it gets `num_sentinels` above its ids.
@@ -52,6 +61,11 @@ std::shared_ptr<const Tokenizer> TokenizerFromVocabulary(std::string_view conten
 std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name,
                                                     int num_sentinels, const TokenizerSettings& settings);
 
+// The contents of a `vocab.json` and a `merges.txt`, of GPT-2, RoBERTa or Qwen as the settings say, else of GPT-2.
+std::shared_ptr<const Tokenizer> TokenizerFromMerges(const Tokenizer::PublishedFile& vocabulary,
+                                                     const Tokenizer::PublishedFile& merges, int num_sentinels,
+                                                     const TokenizerSettings& settings);
+
 // The added tokens of a tokenizer.json.
 std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name);
 
@@ -66,11 +80,22 @@ struct LiteralsAndMore {
 LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<AddedToken>& tokens,
                               const std::vector<std::string>& pieces, const TokenizerSettings& settings);
 
-// What the readers of published tokenizers share, and the Unigram models of a `tokenizer.json`: published_tokenizer.h.
+// What the readers of published tokenizers share, and the Unigram and BPE models of a `tokenizer.json`.
 
 std::shared_ptr<const Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
                                              const std::vector<AddedToken>& tokens, int num_sentinels,
                                              const TokenizerSettings& settings);
+
+std::shared_ptr<const Tokenizer> ReadBpe(const JsonReader& file, const JsonReader& model, const std::string& name,
+                                         const std::vector<AddedToken>& tokens, int num_sentinels,
+                                         const TokenizerSettings& settings, Precedence precedence);
+
+// {"[PAD]": 0, …} by id; the ids must be 0 and up without a gap. `source` is for messages.
+std::vector<std::string> ReadPieceMap(const Json& map, const std::string& source);
+// The member "single" or "pair" of a post_processor of the type TemplateProcessing.
+PairTemplate ReadTemplate(const JsonReader& processor, const char* key, const std::string& name);
+// The ids of the sentinels 0, 1, … among the tokens, as far as there is one of each number.
+std::vector<int32_t> SentinelsAmong(const LiteralsAndMore& resolved);
 
 // A value that must be of one of the kinds that are understood.
 [[noreturn]] void RefuseType(const JsonReader& reader, std::string_view understood);
@@ -90,10 +115,11 @@ void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites);
 // names the rule where the form has no place for one.
 
 // The tokenizer.json of `tokenizer`, which is made of the model.
-std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer);
+Json PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer);
+Json PublishedJson(const BpeModel& model, const Tokenizer& tokenizer);
 // The same; `more` are the pieces above the model's, and `rules` rewrite text before it reads it.
-std::string PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
-                          const Tokenizer& tokenizer);
+Json PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
+                   const Tokenizer& tokenizer);
 // A token's members in tokenizer_config.json.
 Json AddedTokenJson(const LiteralToken& token, bool special);
 

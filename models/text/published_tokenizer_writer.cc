@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -69,8 +70,7 @@ Json PostProcessorJson(const Tokenizer& tokenizer) {
                                        {"special_tokens", Json::MakeObject(std::move(tokens))}});
 }
 
-std::string WholeFile(Json added, Json normalizer, Json pre_tokenizer, Json decoder, Json model,
-                      const Tokenizer& tokenizer) {
+Json WholeFile(Json added, Json normalizer, Json pre_tokenizer, Json decoder, Json model, const Tokenizer& tokenizer) {
   return Json::MakeObject({{"version", "1.0"},
                            {"truncation", nullptr},
                            {"padding", nullptr},
@@ -79,8 +79,7 @@ std::string WholeFile(Json added, Json normalizer, Json pre_tokenizer, Json deco
                            {"pre_tokenizer", std::move(pre_tokenizer)},
                            {"post_processor", PostProcessorJson(tokenizer)},
                            {"decoder", std::move(decoder)},
-                           {"model", std::move(model)}})
-      .DumpPretty();
+                           {"model", std::move(model)}});
 }
 
 bool MakesSpaces(const Rewrite& rewrite) {
@@ -98,6 +97,12 @@ Json StepJson(const Rewrite& rewrite) {
       return OfType("NFD");
     case RewriteKind::kDecomposeCompatible:
       return OfType("NFKD");
+    case RewriteKind::kCompose:
+      return OfType("NFC");
+    case RewriteKind::kComposeCompatible:
+      return OfType("NFKC");
+    case RewriteKind::kPrepend:
+      return OfType("Prepend", {{"prepend", ToUtf8(rewrite.by)}});
     case RewriteKind::kRemoveMarks:
       return OfType("StripAccents");
     case RewriteKind::kLowerCase:
@@ -152,6 +157,52 @@ Json PreTokenizerJson(WordSplit split) {
   return {};
 }
 
+// Steps as one of "normalizers", "pretokenizers" or "decoders"; null if there is none.
+Json InSequence(const char* list, Json::Array steps) {
+  if (steps.empty()) return nullptr;
+  if (steps.size() == 1) return std::move(steps[0]);
+  return OfType("Sequence", {{list, Json(std::move(steps))}});
+}
+
+Json SplitJson(const SplitRule& rule) {
+  return OfType("Split", {{"pattern", Json::MakeObject({{rule.literal ? "String" : "Regex", rule.pattern}})},
+                          {"behavior", Name(rule.behavior)},
+                          {"invert", rule.invert}});
+}
+
+// Its own split of spaces is a step of its own, as the steps that a published file has as one pattern are.
+Json PreTokenizerJson(const BpeModel& model) {
+  Json::Array steps;
+  if (model.marks_spaces) {
+    // No other step comes beside it; the one that cuts at its marks is its own.
+    return OfType(
+        "Metaspace",
+        {{"replacement", kMetaspaceMark}, {"prepend_scheme", Name(model.prefix)}, {"split", !model.splits.empty()}});
+  }
+  if (model.byte_level && model.prefix != PrefixScheme::kNever) {
+    const bool gpt2 = model.splits.size() == 1 && model.splits[0].pattern == kGpt2Pattern && !model.splits[0].literal;
+    if (!gpt2 && !model.splits.empty()) RefuseToPublish("a space before a section that is then cut by patterns");
+    return OfType("ByteLevel", {{"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", gpt2}});
+  }
+  for (const SplitRule& rule : model.splits) steps.push_back(SplitJson(rule));
+  if (model.byte_level) {
+    steps.push_back(OfType("ByteLevel", {{"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}}));
+  }
+  return InSequence("pretokenizers", std::move(steps));
+}
+
+Json DecoderJson(const BpeModel& model) {
+  if (model.byte_level) {
+    return OfType("ByteLevel", {{"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}});
+  }
+  Json steps = Json::MakeArray(
+      {OfType("Replace", {{"pattern", Json::MakeObject({{"String", kMetaspaceMark}})}, {"content", " "}})});
+  if (model.byte_fallback) steps.Append(OfType("ByteFallback"));
+  steps.Append(OfType("Fuse"));
+  if (model.strips_space) steps.Append(OfType("Strip", {{"content", " "}, {"start", 1}, {"stop", 0}}));
+  return OfType("Sequence", {{"decoders", std::move(steps)}});
+}
+
 }  // namespace
 
 Json AddedTokenJson(const LiteralToken& token, bool special) {
@@ -163,7 +214,7 @@ Json AddedTokenJson(const LiteralToken& token, bool special) {
                            {"special", special}});
 }
 
-std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer) {
+Json PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer) {
   Json added = Json::MakeArray();
   for (const LiteralToken& token : LiteralsInOrder(model.rules)) {
     added.Append(AddedTokenRow(token, IsSpecialId(tokenizer, token.id)));
@@ -179,8 +230,8 @@ std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenize
                    tokenizer);
 }
 
-std::string PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
-                          const Tokenizer& tokenizer) {
+Json PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
+                   const Tokenizer& tokenizer) {
   if (rules.split_numbers) RefuseToPublish("the rule of numbers before commas beside rules other than ALBERT's");
   // A piece that is found whole, and all that follows it, are added tokens above the model's own.
   const auto own = std::find_if(model.pieces.begin(), model.pieces.end(),
@@ -223,6 +274,39 @@ std::string PublishedJson(const UnigramModel& model, const std::vector<Vocabular
       std::move(added), NormalizerJson(rewrites, model, rules), std::move(splitter), metaspace,
       OfType("Unigram", {{"unk_id", unknown}, {"vocab", std::move(pieces)}, {"byte_fallback", model.byte_fallback}}),
       tokenizer);
+}
+
+Json PublishedJson(const BpeModel& model, const Tokenizer& tokenizer) {
+  const std::unordered_set<int32_t> special(model.special.begin(), model.special.end());
+  Json added = Json::MakeArray();
+  for (const LiteralToken& token : LiteralsInOrder(model.rules)) {
+    added.Append(AddedTokenRow(token, special.contains(token.id)));
+  }
+  Json::Array normalizer;
+  for (const Rewrite& rewrite : model.rules.rewrites) normalizer.push_back(StepJson(rewrite));
+  Json::Object pieces;
+  for (const std::string& piece : model.pieces) pieces.emplace_back(piece, static_cast<int64_t>(pieces.size()));
+  // Older versions of the library read texts alone; a piece with a space in it needs a pair.
+  const bool spaced = std::any_of(model.pieces.begin(), model.pieces.end(),
+                                  [](const std::string& piece) { return piece.find(' ') != std::string::npos; });
+  Json merges = Json::MakeArray();
+  for (const auto& [left, right] : model.merges) {
+    const std::string &first = model.pieces[static_cast<size_t>(left)],
+                      &second = model.pieces[static_cast<size_t>(right)];
+    merges.Append(spaced ? Json::MakeArray({first, second}) : Json(StrCat(first, " ", second)));
+  }
+  return WholeFile(std::move(added), InSequence("normalizers", std::move(normalizer)), PreTokenizerJson(model),
+                   DecoderJson(model),
+                   OfType("BPE", {{"dropout", nullptr},
+                                  {"unk_token", model.unknown.empty() ? Json() : Json(model.unknown)},
+                                  {"continuing_subword_prefix", nullptr},
+                                  {"end_of_word_suffix", nullptr},
+                                  {"fuse_unk", model.fuse_unknown},
+                                  {"byte_fallback", model.byte_fallback},
+                                  {"ignore_merges", model.whole_pieces},
+                                  {"vocab", Json::MakeObject(std::move(pieces))},
+                                  {"merges", std::move(merges)}}),
+                   tokenizer);
 }
 
 std::string PublishedJsonConfig(const Tokenizer& tokenizer, const TextRules& rules) {

@@ -182,21 +182,6 @@ std::vector<VocabularyPiece> ReadScoredPieces(const JsonReader& model) {
   return pieces;
 }
 
-// The ids of the sentinels 0, 1, … among the tokens, as far as there is one of each number.
-std::vector<int32_t> SentinelsAmong(const LiteralsAndMore& resolved) {
-  std::unordered_map<int, int32_t> ids;
-  const auto add = [&](const LiteralToken& token) {
-    if (const int number = SentinelNumberOf(token.text); number >= 0) ids.emplace(number, token.id);
-  };
-  for (const AddedToken& token : resolved.tokens) add(token.literal);
-  for (const LiteralToken& token : resolved.literal) add(token);
-  std::vector<int32_t> sentinels;
-  for (auto found = ids.find(0); found != ids.end(); found = ids.find(static_cast<int>(sentinels.size()))) {
-    sentinels.push_back(found->second);
-  }
-  return sentinels;
-}
-
 // How many of `ids` ids the sentinels are, if they stand above all others and fall; else 0.
 int SentinelsOnTop(const std::vector<int32_t>& sentinels, size_t ids) {
   for (size_t k = 0; k < sentinels.size(); ++k) {
@@ -297,6 +282,20 @@ std::shared_ptr<const Tokenizer> Finished(SentencePieceModel model, size_t ids, 
 }
 
 }  // namespace
+
+std::vector<int32_t> SentinelsAmong(const LiteralsAndMore& resolved) {
+  std::unordered_map<int, int32_t> ids;
+  const auto add = [&](const LiteralToken& token) {
+    if (const int number = SentinelNumberOf(token.text); number >= 0) ids.emplace(number, token.id);
+  };
+  for (const AddedToken& token : resolved.tokens) add(token.literal);
+  for (const LiteralToken& token : resolved.literal) add(token);
+  std::vector<int32_t> sentinels;
+  for (auto found = ids.find(0); found != ids.end(); found = ids.find(static_cast<int>(sentinels.size()))) {
+    sentinels.push_back(found->second);
+  }
+  return sentinels;
+}
 
 void ForEachStep(const JsonReader& file, const std::string& name,
                  const std::function<void(const JsonReader& step, const std::string& type)>& visit) {

@@ -208,7 +208,7 @@ class SentencePieceTokenizer : public Tokenizer {
     const std::optional<UnigramModel> unigram = ReadUnigramModel(model_.bytes);
     CROSSTALK_CHECK(unigram, "the published form of tokenizers has no place for a SentencePiece model of this kind ",
                     "with rules about its text");
-    return {{"tokenizer.json", PublishedJson(*unigram, model_.more, ruled_.rules(), *this)},
+    return {{"tokenizer.json", PublishedJson(*unigram, model_.more, ruled_.rules(), *this).DumpPretty()},
             {"tokenizer_config.json", PublishedJsonConfig(*this, ruled_.rules())}};
   }
   std::string FileName() const override { return IsBare() ? "tokenizer.model" : "tokenizer.json"; }

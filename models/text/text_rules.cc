@@ -109,6 +109,23 @@ RuledText::RuledText(TextRules rules, std::string charsmap) : rules_(std::move(r
   rewritten_ = LiteralTokens(rewritten);
 }
 
+std::vector<LiteralTokens::Section> RuledText::Cut(std::string_view text) const {
+  std::vector<LiteralTokens::Section> sections = original_.Cut(text);
+  if (rewritten_.empty()) return sections;
+  std::vector<LiteralTokens::Section> cut;
+  for (const LiteralTokens::Section& section : sections) {
+    if (section.id != kNoToken) {
+      cut.push_back(section);
+      continue;
+    }
+    const auto begin = static_cast<size_t>(section.begin), end = static_cast<size_t>(section.end);
+    for (const LiteralTokens::Section& within : rewritten_.Cut(text.substr(begin, end - begin))) {
+      cut.push_back({section.begin + within.begin, section.begin + within.end, within.id});
+    }
+  }
+  return cut;
+}
+
 void RuledText::Rewrite(TracedText* text) const {
   for (const crosstalk::Rewrite& rewrite : rules_.rewrites) Apply(rewrite, text);
 }
@@ -197,7 +214,8 @@ TextRules TextRulesFromJson(const JsonReader& reader, int64_t vocabulary, const 
       const auto* found =
           std::find_if(std::begin(EnumNames<RewriteKind>::kTable), std::end(EnumNames<RewriteKind>::kTable),
                        [&](const EnumName<RewriteKind>& entry) { return one.AsString() == entry.name; });
-      if (found == std::end(EnumNames<RewriteKind>::kTable) || found->value == RewriteKind::kReplace) {
+      if (found == std::end(EnumNames<RewriteKind>::kTable) || found->value == RewriteKind::kReplace ||
+          found->value == RewriteKind::kPrepend) {
         reader.FailAt("rewrites", Quoted(one.AsString()), " is none of ", Join(NamesOf<RewriteKind>(), ", "));
       }
       rules.rewrites.push_back({found->value});

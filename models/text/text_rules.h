@@ -22,6 +22,8 @@ struct EnumNames<RewriteKind> {
       {RewriteKind::kSpaceChinese, "space-chinese"},
       {RewriteKind::kDecompose, "nfd"},
       {RewriteKind::kDecomposeCompatible, "nfkd"},
+      {RewriteKind::kCompose, "nfc"},
+      {RewriteKind::kComposeCompatible, "nfkc"},
       {RewriteKind::kRemoveNonspacingMarks, "remove-nonspacing-marks"},
       {RewriteKind::kRemoveMarks, "remove-marks"},
       {RewriteKind::kRemoveCombining, "remove-combining"},
@@ -29,6 +31,7 @@ struct EnumNames<RewriteKind> {
       {RewriteKind::kStripBegin, "strip-begin"},
       {RewriteKind::kStripEnd, "strip-end"},
       {RewriteKind::kReplace, "replace"},
+      {RewriteKind::kPrepend, "prepend"},
   };
 };
 
@@ -125,8 +128,8 @@ class RuledText {
   };
   std::vector<Part> Parts(std::string_view text) const;
   // Whether they only cut literal tokens out of a text as it stands, as Cut does.
-  bool OnlyCuts() const { return rules_.rewrites.empty() && rewritten_.empty(); }
-  std::vector<LiteralTokens::Section> Cut(std::string_view text) const { return original_.Cut(text); }
+  bool OnlyCuts() const { return rules_.rewrites.empty() && (rewritten_.empty() || charsmap_.empty()); }
+  std::vector<LiteralTokens::Section> Cut(std::string_view text) const;
   // Rewrites a text without special tokens.
   void Rewrite(TracedText* text) const;
 

@@ -1,5 +1,6 @@
-// Tokenizer: text to ids and back, and which ids are special. Four kinds: bytes, made here, characters
-// (character_tokenizer.h), SentencePiece's (sentencepiece_tokenizer.h) and BERT's WordPiece (wordpiece_tokenizer.h).
+// Tokenizer: text to ids and back, and which ids are special. Five kinds: bytes, made here, characters
+// (character_tokenizer.h), SentencePiece's (sentencepiece_tokenizer.h), BERT's WordPiece (wordpiece_tokenizer.h) and
+// byte-pair encoding (bpe_tokenizer.h).
 #pragma once
 
 #include <cstdint>
@@ -73,6 +74,16 @@ struct TokenSpan {
   friend bool operator==(const TokenSpan&, const TokenSpan&) = default;
 };
 
+// One text or two with the special tokens around them: what stands where.
+struct TemplatePart {
+  int text;  // 0: A, 1: B, -1: the special token `id`
+  int32_t id;
+  int32_t segment;
+
+  friend bool operator==(const TemplatePart&, const TemplatePart&) = default;
+};
+using PairTemplate = std::vector<TemplatePart>;
+
 // Thread-safe once made: all calls are const. Ids run from 0 to vocab_size() - 1. Sentinels mark hidden spans; they
 // stand above all other ids, the first one highest (T5: 32,099, falling), unless a published tokenizer has them
 // elsewhere.
@@ -102,8 +113,8 @@ class Tokenizer {
   // Throws Error(kUsage) on an id outside [0, vocab_size()).
   std::vector<bool> WordStarts(std::span<const int32_t> ids) const;
 
-  // pad, end, unknown and decoder_start are always there; the rest may be kNoToken. pad differs from all others but
-  // decoder_start.
+  // pad, end, unknown and decoder_start are always there, except in published byte-pair encodings; the rest may be
+  // kNoToken. pad differs from all others but decoder_start.
   const SpecialTokens& special_tokens() const { return special_tokens_; }
   // Number of ids, sentinels counted.
   int vocab_size() const { return vocab_size_; }
@@ -113,7 +124,7 @@ class Tokenizer {
   int32_t Sentinel(int k) const;
   bool IsSentinel(int32_t id) const { return SentinelNumber(id) >= 0; }
 
-  // "bytes", "characters", "sentencepiece" or "wordpiece".
+  // "bytes", "characters", "sentencepiece", "wordpiece" or "bpe".
   virtual std::string kind() const = 0;
   // The file that keeps it with a run, by name and contents: LoadTokenizer makes the same tokenizer from it.
   // "tokenizer.json", a descriptor {"kind": …}; of SentencePiece without rules about its text (text_rules.h)
@@ -123,6 +134,9 @@ class Tokenizer {
   // Texts that show rules of its own, which no one list of texts for all tokenizers would: a tokenizer without one of
   // these rules reads one of these texts otherwise. See TokenizerDifference.
   virtual std::vector<std::string> RuleTexts() const { return {}; }
+  // The template for 1 or 2 texts that its publisher gave it; empty where the special tokens say it: TemplateOf
+  // (encoding.h), which is to be asked.
+  virtual PairTemplate OwnTemplate(int /*texts*/) const { return {}; }
   // The files that publish it as Hugging Face's folders have them, which OpenTokenizer reads: with
   // tokenizer_config.json, spiece.model or vocab.txt where one of them says all of it, else tokenizer.json. None if
   // there is no such form: bytes and characters. Error(kUsage) where the form has no place for one of its rules.

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/text/bpe_tokenizer.h"
 #include "crosstalk/models/text/character_tokenizer.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/tokenizer.h"
@@ -24,15 +26,19 @@ namespace crosstalk {
 namespace {
 
 constexpr char kTokenizerJson[] = "tokenizer.json";
+// Two files that make one tokenizer.
+constexpr char kMergedPieces[] = "vocab.json", kMerges[] = "merges.txt";
 // The first that is there makes the tokenizer, and the others must agree.
-constexpr const char* kFolderFiles[] = {kTokenizerJson, "vocab.txt", "spiece.model", "tokenizer.model",
-                                        "sentencepiece.model"};
+constexpr const char* kFolderFiles[] = {kTokenizerJson, kMergedPieces,     "vocab.txt",
+                                        "spiece.model", "tokenizer.model", "sentencepiece.model"};
 
-enum class FileKind { kJson, kModel, kVocabulary };
+enum class FileKind { kJson, kModel, kVocabulary, kMerges };
 
 // A `.model` begins with the tag of a field, which is no printing character.
 FileKind KindOfFile(std::string_view contents, const std::string& name) {
   if (contents.empty()) Fail(ErrorKind::kData, name, ": the tokenizer file is empty");
+  const std::string file = std::filesystem::path(name).filename().string();
+  if (file == kMergedPieces || file == kMerges) return FileKind::kMerges;
   if (name.ends_with(".txt")) return FileKind::kVocabulary;
   if (contents[0] == '{' || name.ends_with(".json")) return FileKind::kJson;
   return static_cast<unsigned char>(contents[0]) < 0x20 ? FileKind::kModel : FileKind::kVocabulary;
@@ -59,10 +65,12 @@ std::shared_ptr<const Tokenizer> FromJson(const Json& json, const std::string& n
     tokenizer = MakeCharacterTokenizer(reader.String("characters"), name, sentinels(), mask_tokens());
   } else if (kind == "sentencepiece") {
     tokenizer = SentencePieceFromJson(reader, name);
+  } else if (kind == "bpe") {
+    tokenizer = BpeFromJson(reader, name);
   } else if (kind == "wordpiece") {
     tokenizer = WordPieceFromJson(reader, name, sentinels());
   } else {
-    reader.FailAt("kind", "must be \"bytes\", \"characters\", \"sentencepiece\" or \"wordpiece\", but is ",
+    reader.FailAt("kind", "must be \"bytes\", \"characters\", \"sentencepiece\", \"wordpiece\" or \"bpe\", but is ",
                   Quoted(kind));
   }
   reader.RejectUnread();
@@ -107,6 +115,14 @@ class TokenizerFolder {
     TokenizerSettings settings = settings_;
     settings.added = Merged(std::move(settings.added), added_);
     using Family = TokenizerFamily;
+    if (kind == FileKind::kMerges) {
+      CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kGpt2, Family::kRoberta, Family::kQwen}, file);
+      const auto read = [&](const char* name) {
+        const std::string path = (path_ / name).string();
+        return Tokenizer::PublishedFile{path, ReadFile(path, kMaxTokenizerFileBytes)};
+      };
+      return TokenizerFromMerges(read(kMergedPieces), read(kMerges), num_sentinels_, settings);
+    }
     if (kind == FileKind::kVocabulary) {
       CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kBert}, file);
       return TokenizerFromVocabulary(contents, file, num_sentinels_, settings, json_ ? &*json_ : nullptr);
@@ -163,8 +179,9 @@ class TokenizerFolder {
 
 std::vector<std::string> TokenizerFilesIn(const std::string& folder) {
   std::vector<std::string> names;
+  const auto has = [&](const std::string& name) { return KindOf(folder + "/" + name) != PathKind::kNothing; };
   for (const char* name : kFolderFiles) {
-    if (KindOf(folder + "/" + name) != PathKind::kNothing) names.emplace_back(name);
+    if (has(name) && (name != kMergedPieces || has(kMerges))) names.emplace_back(name);
   }
   return names;
 }
@@ -179,6 +196,8 @@ std::shared_ptr<const Tokenizer> LoadTokenizer(std::string_view contents, const 
       return MakeSentencePieceTokenizer({.bytes = std::string(contents)}, name, num_sentinels);
     case FileKind::kVocabulary:
       return TokenizerFromVocabulary(contents, name, num_sentinels);
+    case FileKind::kMerges:
+      Fail(ErrorKind::kData, name, ": ", kMergedPieces, " and ", kMerges, " make a tokenizer together, in a folder");
   }
   return nullptr;
 }
@@ -354,6 +373,11 @@ std::string TokenizerDifference(const Tokenizer& expected, const Tokenizer& othe
   if (other.special_tokens() != expected.special_tokens()) {
     return StrCat("has the special tokens ", ToJson(other.special_tokens()).Dump(), ", not ",
                   ToJson(expected.special_tokens()).Dump());
+  }
+  for (const int texts : {1, 2}) {
+    if (TemplateOf(other, texts) != TemplateOf(expected, texts)) {
+      return StrCat("has other special tokens around ", texts == 1 ? "a text" : "two texts");
+    }
   }
   if (compared == Compared::kAll) {
     if (std::string difference = NameDifference(expected, other); !difference.empty()) return difference;

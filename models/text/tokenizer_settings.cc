@@ -6,7 +6,6 @@
 #include <system_error>
 #include <utility>
 
-#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -56,12 +55,17 @@ constexpr FamilyName kClasses[] = {
     {"BertTokenizer", TokenizerFamily::kBert},          {"DistilBertTokenizer", TokenizerFamily::kBert},
     {"ElectraTokenizer", TokenizerFamily::kBert},       {"MobileBertTokenizer", TokenizerFamily::kBert},
     {"AlbertTokenizer", TokenizerFamily::kAlbert},      {"T5Tokenizer", TokenizerFamily::kT5},
-    {"LlamaTokenizer", TokenizerFamily::kPlain}};
+    {"LlamaTokenizer", TokenizerFamily::kPlain},        {"GPT2Tokenizer", TokenizerFamily::kGpt2},
+    {"RobertaTokenizer", TokenizerFamily::kRoberta},    {"BartTokenizer", TokenizerFamily::kRoberta},
+    {"LongformerTokenizer", TokenizerFamily::kRoberta}, {"Qwen2Tokenizer", TokenizerFamily::kQwen}};
 // By model_type, where no class is said.
-constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},     {"distilbert", TokenizerFamily::kBert},
-                                      {"electra", TokenizerFamily::kBert},  {"mobilebert", TokenizerFamily::kBert},
-                                      {"albert", TokenizerFamily::kAlbert}, {"t5", TokenizerFamily::kT5},
-                                      {"llama", TokenizerFamily::kPlain}};
+constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},          {"distilbert", TokenizerFamily::kBert},
+                                      {"electra", TokenizerFamily::kBert},       {"mobilebert", TokenizerFamily::kBert},
+                                      {"albert", TokenizerFamily::kAlbert},      {"t5", TokenizerFamily::kT5},
+                                      {"llama", TokenizerFamily::kPlain},        {"gpt2", TokenizerFamily::kGpt2},
+                                      {"roberta", TokenizerFamily::kRoberta},    {"bart", TokenizerFamily::kRoberta},
+                                      {"longformer", TokenizerFamily::kRoberta}, {"qwen2", TokenizerFamily::kQwen},
+                                      {"qwen3", TokenizerFamily::kQwen}};
 
 // A file of the folder as an object, where it is there.
 class SideFile {

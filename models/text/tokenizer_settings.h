@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/text_rules.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
@@ -33,6 +34,9 @@ enum class TokenizerFamily {
   kT5,
   kAlbert,
   kPlain,  // a SentencePiece model and its added tokens
+  kGpt2,
+  kRoberta,
+  kQwen,
   kUnknown,
 };
 
@@ -47,6 +51,7 @@ struct TokenizerSettings {
   std::optional<bool> no_space;          // add_prefix_space: false
   bool special_tokens_are_text = false;  // split_special_tokens
   std::optional<int> extra_ids;          // sentinels
+  std::optional<SpecialTokens> tokens;   // their ids, as a run keeps them
   std::vector<std::string> remarks;      // on what is not computed
 };
 

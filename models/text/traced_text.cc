@@ -159,6 +159,77 @@ void Decompose(TracedText* text, int options) {
   *text = std::move(decomposed);
 }
 
+constexpr char32_t kFirstThatJoins = 0x300;  // no character below composes with one before it
+constexpr char32_t kFirstThatNeverDoes = 0x30000;
+
+// By code: whether a canonical decomposition has the character after its first.
+const std::vector<bool>& Seconds() {
+  static const std::vector<bool>& seconds = *[] {
+    auto* found = new std::vector<bool>(kFirstThatNeverDoes);
+    for (char32_t code = 0xC0; code < kFirstThatNeverDoes; ++code) {
+      if (code >= 0xD800 && code < 0xE000) continue;
+      utf8proc_int32_t codes[kMostDecomposed];
+      int last_class = 0;
+      const utf8proc_ssize_t count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), codes,
+                                                             kMostDecomposed, UTF8PROC_DECOMPOSE, &last_class);
+      for (utf8proc_ssize_t i = 1; i < count; ++i) (*found)[static_cast<size_t>(codes[i])] = true;
+    }
+    return found;
+  }();
+  return seconds;
+}
+
+// Whether it may become one with the character before it, or change places with it.
+bool Joins(char32_t code) {
+  if (code < kFirstThatJoins) return false;
+  return CombiningClass(code) != 0 || (code < kFirstThatNeverDoes && Seconds()[code]);
+}
+
+// NFC or, with UTF8PROC_COMPAT, NFKC: of each character with those after it that may join it. What changes has the
+// bytes of all of them.
+void Compose(TracedText* text, int options) {
+  const char32_t least = options == 0 ? kFirstThatJoins : 0xA0;
+  if (std::all_of(text->begin(), text->end(), [&](const TracedCharacter& c) { return c.code < least; })) return;
+  TracedText composed, region;
+  std::vector<utf8proc_int32_t> codes;
+  composed.reserve(text->size());
+  for (auto at = text->begin(); at != text->end();) {
+    const auto first = at;
+    at = std::find_if_not(at + 1, text->end(), [](const TracedCharacter& c) { return Joins(c.code); });
+    if (at - first == 1 && first->code < least) {
+      composed.push_back(*first);
+      continue;
+    }
+    region.assign(first, at);
+    Decompose(&region, options);
+    codes.clear();
+    for (const TracedCharacter& c : region) codes.push_back(static_cast<utf8proc_int32_t>(c.code));
+    if (codes.size() > 1) {
+      codes.resize(static_cast<size_t>(utf8proc_normalize_utf32(
+          codes.data(), std::ssize(codes), static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE))));
+    }
+    const bool same = std::equal(codes.begin(), codes.end(), first, at, [](int32_t code, const TracedCharacter& c) {
+      return c.code == static_cast<char32_t>(code);
+    });
+    if (same) {
+      composed.insert(composed.end(), first, at);
+      continue;
+    }
+    for (const utf8proc_int32_t code : codes) {
+      composed.push_back({static_cast<char32_t>(code), first->begin, std::prev(at)->end});
+    }
+  }
+  *text = std::move(composed);
+}
+
+void Prepend(const std::u32string& added, TracedText* text) {
+  if (text->empty()) return;
+  const int64_t begin = text->front().begin;
+  TracedText before;
+  for (const char32_t code : added) before.push_back({code, begin, begin});
+  text->insert(text->begin(), before.begin(), before.end());
+}
+
 void LowerCaseAll(TracedText* text) {
   TracedText dotted;
   const bool is_dotted =
@@ -322,6 +393,10 @@ void Apply(const Rewrite& rewrite, TracedText* text) {
       return Decompose(text, 0);
     case RewriteKind::kDecomposeCompatible:
       return Decompose(text, UTF8PROC_COMPAT);
+    case RewriteKind::kCompose:
+      return Compose(text, 0);
+    case RewriteKind::kComposeCompatible:
+      return Compose(text, UTF8PROC_COMPAT);
     case RewriteKind::kRemoveNonspacingMarks:
       return RemoveIf(text, [](char32_t code) { return CategoryOf(code) == UTF8PROC_CATEGORY_MN; });
     case RewriteKind::kRemoveMarks:
@@ -341,6 +416,8 @@ void Apply(const Rewrite& rewrite, TracedText* text) {
       return;
     case RewriteKind::kReplace:
       return Replace(rewrite.from, rewrite.by, text);
+    case RewriteKind::kPrepend:
+      return Prepend(rewrite.by, text);
   }
 }
 

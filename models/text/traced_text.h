@@ -45,6 +45,8 @@ enum class RewriteKind {
   kSpaceChinese,           // a space before and after each Chinese character
   kDecompose,              // NFD
   kDecomposeCompatible,    // NFKD
+  kCompose,                // NFC
+  kComposeCompatible,      // NFKC
   kRemoveNonspacingMarks,  // category Mn: BERT's accents
   kRemoveMarks,            // categories Mn, Mc, Me: "StripAccents" of a tokenizer.json
   kRemoveCombining,        // combining class other than 0: ALBERT's accents
@@ -52,10 +54,11 @@ enum class RewriteKind {
   kStripBegin,             // no white space at the beginning
   kStripEnd,               // none at the end
   kReplace,                // each `from`, from left to right, by `by`
+  kPrepend,                // `by` before a text that is not empty
 };
 struct Rewrite {
   RewriteKind kind;
-  std::u32string from = {}, by = {};  // of kReplace
+  std::u32string from = {}, by = {};  // of kReplace; kPrepend has `by` alone
 
   friend bool operator==(const Rewrite&, const Rewrite&) = default;
 };

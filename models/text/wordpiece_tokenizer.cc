@@ -93,7 +93,7 @@ class WordPieceTokenizer : public Tokenizer {
   }
   std::vector<PublishedFile> PublishedFiles() const override {
     if (!IsOfVocabularyLines()) {
-      return {{"tokenizer.json", PublishedJson(model_, *this)},
+      return {{"tokenizer.json", PublishedJson(model_, *this).DumpPretty()},
               {"tokenizer_config.json", PublishedJsonConfig(*this, model_.rules)}};
     }
     const BertRules rules = *BertRulesOf(model_.rules.rewrites);

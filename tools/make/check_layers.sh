@@ -96,6 +96,7 @@ only() {  # only PATTERN FILE…: the pattern may appear in an include of these 
 }
 only 'nlohmann/' runtime/json_events.cc
 only 'utf8proc' models/text/traced_text.cc
+only 'pcre2' models/text/split_pattern.cc
 only 'snappy' models/interop/mesh/table.cc
 only 'zlib' runtime/packed.cc runtime/checksum.cc runtime/png.cc
 only 'sentencepiece' models/text/sentencepiece_tokenizer.cc models/text/sentencepiece_training.cc

@@ -119,7 +119,7 @@ TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
       {kBert, "'##er': 6 => '##er': 7", "the same id, 7"},
       {kBert, "'##er': 6 => '##er': 8", "\"##er\" has no id from 0 to 7"},
       {kBert, "'[MASK]': 4 => '[MASC]': 4", "[MASK]"},
-      {kBert, "'type': 'WordPiece', 'unk => 'type': 'BPE', 'unk", "model.type"},
+      {kBert, "'type': 'WordPiece', 'unk => 'type': 'WordLevel', 'unk", "model.type"},
       {kAlbert, "'NFKD' => 'NFKC'", "\"NFKC\""},
       {kAlbert, " {2,} => \\\\s+", "Regex"},
       {kAlbert, "'content': '\\''} => 'content': 'long text'}", "content"},

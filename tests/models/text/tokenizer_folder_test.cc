@@ -230,7 +230,7 @@ TEST(TokenizerFolderTest, WhatIsNotComputedIsRefusedByName) {
   std::string moved = kVocabulary;
   moved.replace(moved.find("[MASK]\ncovid"), 12, "covid\n[MASK]");
   testing::ExpectRefused<Files>(
-      {{"nothing", {}, {"tokenizer.json, vocab.txt, spiece.model, tokenizer.model"}},
+      {{"nothing", {}, {"tokenizer.json, vocab.json, vocab.txt, spiece.model, tokenizer.model"}},
        {"a mark in vocab.txt", {{"vocab.txt", mark + kVocabulary}}, {"vocab.txt", "byte order mark"}},
        {"a mark in JSON", Json(mark + BertJson()), {"tokenizer.json", "byte-order mark"}},
        {"never_split", Vocab("'never_split': ['foo']"), {"never_split", "foo"}},
