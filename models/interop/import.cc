@@ -32,9 +32,10 @@ constexpr char kRecordTensorsName[] = "published.safetensors";
 constexpr char kKeptPrefix[] = "published-";
 
 // Files beside config.json and the weights that belong to the model.
-constexpr const char* kCompanions[] = {
-    "spiece.model", kMeshTokenizerName,      "tokenizer.model",         "vocab.txt",         "tokenizer.json",
-    "vocab.json",   "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", kGenerationConfigName};
+constexpr const char* kCompanions[] = {"spiece.model",      kMeshTokenizerName,      "tokenizer.model",
+                                       "vocab.txt",         "tokenizer.json",        "vocab.json",
+                                       "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
+                                       "added_tokens.json", kGenerationConfigName};
 
 std::vector<KeptFile> CompanionsOf(const PublishedFolder& folder) {
   std::vector<KeptFile> files;

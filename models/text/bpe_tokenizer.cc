@@ -98,8 +98,10 @@ class SectionText {
     const TracedCharacter& character = traced_[number];
     size_t first = byte;
     while (IsUtf8Continuation(text_[first])) --first;
+    const bool shared = (number > 0 && traced_[number - 1].end > character.begin) ||
+                        (number + 1 < traced_.size() && traced_[number + 1].begin < character.end);
     const auto length = static_cast<int64_t>(Utf8Length(text_, first));
-    if (length == character.end - character.begin) return character.begin + static_cast<int64_t>(at - first);
+    if (!shared && length == character.end - character.begin) return character.begin + static_cast<int64_t>(at - first);
     return side == 0 ? character.begin : character.end;
   }
 

@@ -38,8 +38,8 @@ void AppendMerge(std::string_view left, std::string_view right, const PieceIds& 
   if (model->merges.size() == kMaxVocabulary) {
     Fail(ErrorKind::kData, where, ": more than the ", kMaxVocabulary, " merges allowed");
   }
-  id_of(StrCat(left, right));
   model->merges.emplace_back(id_of(left), id_of(right));
+  id_of(StrCat(left, right));
 }
 
 // "a b", the two pieces of a merge.
@@ -355,6 +355,17 @@ std::shared_ptr<const Tokenizer> FinishedBpe(BpeModel model, std::vector<Literal
     if (token.special) model.special.push_back(token.literal.id);
   }
   model.tokens = settings.tokens ? *settings.tokens : RolesOf(settings, resolved.tokens);
+  for (const AddedToken& token : resolved.more) {
+    const auto is_it = [&](const LiteralToken& literal) { return literal.id == token.literal.id; };
+    if (std::any_of(resolved.literal.begin(), resolved.literal.end(), is_it)) continue;
+    Fail(ErrorKind::kData, token.source, ": ", Quoted(token.literal.text),
+         " is above the vocabulary, and split_special_tokens makes it text, which is not understood");
+  }
+  const SpecialTokens& roles = model.tokens;
+  for (const int32_t other : {roles.end, roles.unknown, roles.begin, roles.separator, roles.mask}) {
+    if (roles.pad == other && other != kNoToken)
+      Fail(ErrorKind::kData, name, ": tokens.pad: is another special token too");
+  }
   const auto ids = static_cast<int32_t>(model.pieces.size() + model.more.size());
   for (const Field<SpecialTokens>& field : SpecialTokens::Fields()) {
     if (field.get(model.tokens).AsInt() < ids) continue;

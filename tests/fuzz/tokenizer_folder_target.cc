@@ -14,9 +14,9 @@ namespace crosstalk::fuzz {
 // A folder of tokenizers' files and of those that lie beside them: after a byte 255 and a digit, its number, the
 // contents of each. What the folder gives can be published, unless its form has no place for a rule.
 void FuzzTokenizerFolder(std::string_view input) {
-  constexpr const char* kNames[] = {
-      "tokenizer.json",          "vocab.txt",  "spiece.model", "tokenizer_config.json", "added_tokens.json",
-      "special_tokens_map.json", "config.json"};
+  constexpr const char* kNames[] = {"tokenizer.json",        "vocab.txt",         "spiece.model",
+                                    "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json",
+                                    "config.json",           "vocab.json",        "merges.txt"};
   constexpr char kMark = '\xFF';
   const TempDir dir;
   for (size_t at = input.find(kMark); at != std::string_view::npos && at + 1 < input.size();) {
