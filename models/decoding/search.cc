@@ -144,7 +144,8 @@ std::vector<std::vector<TokenScore>> BatchSearch::NextTokens(const Tensor& logit
     const std::vector<int32_t>& written = place.hypothesis->ids;
     const Tensor row = logits.Select(0, place.row);
     std::vector<bool> allowed(static_cast<size_t>(decoder_.config().vocabulary), true);
-    allowed[static_cast<size_t>(decoder_.config().tokens.pad)] = false;
+    const int32_t pad = decoder_.config().tokens.pad;
+    if (pad != kNoToken) allowed[static_cast<size_t>(pad)] = false;
     const SearchInput& input = *place.answering->text->input;
     if (input.restrict_tokens) input.restrict_tokens(written, &allowed);
     if (draws()) {

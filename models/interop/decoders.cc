@@ -335,6 +335,7 @@ ModelConfig ReadDecoder(const PublishedConfig& config) {
   model.more_ends.assign(ends.begin() + 1, ends.end());
   tokens.pad = config.Token("pad_token_id", kNoToken, model.vocabulary);
   tokens.begin = config.Token("bos_token_id", kNoToken, model.vocabulary);
+  model.ends_texts = tokens.end != kNoToken;
   model.learns_padding = family.learns_padding || tokens.pad == kNoToken;
   MakeLmLayers(model);
   for (AttentionConfig* const layer : model.AttentionLayers()) layer->rotary_frequencies = rotary;

@@ -98,7 +98,7 @@ namespace {
 // configuration takes from the tokenizer.
 constexpr const char* kUncompared[] = {"implementation", "mixing_init", "projection_stddev", "dropout_rate",
                                        "unknown",        "begin",       "separator",         "mask",
-                                       "stddev",         "context"};
+                                       "stddev",         "context",     "ends_texts"};
 
 void AddDifferences(const std::string& name, const Json& ours, const Json& theirs, std::vector<std::string>* lines) {
   if (ours == theirs) return;

@@ -96,6 +96,7 @@ const FieldTable<ModelConfig>& LmFields() {
                       {"positions", &Config::positions},
                       {"norm", &Config::norm, {.only_if_set = true}},
                       {"feed_forward_biases", &Config::feed_forward_biases, {.only_if_set = true}},
+                      {"ends_texts", &Config::ends_texts, {.only_if_set = true}},
                       {"learns_padding", &Config::learns_padding, {.only_if_set = true}},
                       {"logit_scale", &Config::logit_scale, {.only_if_set = true}}},
                      ModelConfigFields());

@@ -40,15 +40,19 @@ class Continuation : public TextBeingWritten {
 class LmWriter : public TextWriter {
  public:
   LmWriter(const Lm& model, std::shared_ptr<const Tokenizer> tokenizer)
-      : tokenizer_(std::move(tokenizer)),
-        writable_(WritableTokens(*tokenizer_, model.config().vocabulary)),
-        visible_(Visible()) {}
+      : config_(model.config()),
+        tokenizer_(std::move(tokenizer)),
+        writable_(WritableTokens(*tokenizer_, config_.vocabulary)),
+        visible_(Visible()) {
+    for (int32_t id = 0; config_.ends_texts && id < config_.vocabulary; ++id) {
+      if (config_.EndsText(id)) writable_[static_cast<size_t>(id)] = true;
+    }
+  }
 
   SearchInput Read(const std::string& text, int64_t max_length) const override {
     SearchInput input;
-    input.ids = tokenizer_->Encode(text);
-    const bool begins = input.ids.empty();
-    if (begins) input.ids = Beginning();
+    bool begins = false;
+    input.ids = Prompt(text, &begins);
     input.restrict_tokens = [this, begins](const std::vector<int32_t>& written, std::vector<bool>* allowed) {
       *allowed = begins && written.empty() ? visible_ : writable_;
     };
@@ -57,8 +61,9 @@ class LmWriter : public TextWriter {
   }
 
   std::unique_ptr<TextBeingWritten> Begin(const std::string& text, const TextBeingWritten::Emit& emit) const override {
-    const std::vector<int32_t> ids = tokenizer_->Encode(text);
-    return std::make_unique<Continuation>(text, tokenizer_, ids.empty() ? Beginning() : ids, ids.empty(), emit);
+    bool begins = false;
+    const std::vector<int32_t> ids = Prompt(text, &begins);
+    return std::make_unique<Continuation>(text, tokenizer_, ids, begins, emit);
   }
 
   std::string PromptFrom(const std::string&) const override { return ""; }
@@ -68,10 +73,24 @@ class LmWriter : public TextWriter {
   bool WritesLines() const override { return true; }
 
  private:
-  // The token before the beginning of a text, as no token means that: a line end, where the tokenizer has one, or the
+  // The ids of a text, after what its tokenizer puts before one (Llama's <s>). `begins`: it has none of its own.
+  std::vector<int32_t> Prompt(const std::string& text, bool* begins) const {
+    std::vector<int32_t> ids;
+    for (const TemplatePart& part : tokenizer_->OwnTemplate(1)) {
+      if (part.text >= 0) break;
+      ids.push_back(part.id);
+    }
+    const std::vector<int32_t> own = tokenizer_->Encode(text);
+    *begins = own.empty();
+    ids.insert(ids.end(), own.begin(), own.end());
+    return ids.empty() ? Beginning() : ids;
+  }
+  // The token before the beginning of a text: the end of another, where the model has learned to write that; else, as
+  // no token means it, a line end, where the tokenizer has one, or the
   // end of a sentence or a word, or its first token. The space that SentencePiece puts in front of a text stands before
   // none of these inside of one.
   std::vector<int32_t> Beginning() const {
+    if (config_.ends_texts) return {config_.tokens.begin != kNoToken ? config_.tokens.begin : config_.tokens.end};
     const int32_t unknown = tokenizer_->special_tokens().unknown;
     for (const char* text : {"\n", ".", "\u3002", " "}) {
       std::vector<int32_t> ids = tokenizer_->Encode(text);
@@ -91,6 +110,7 @@ class LmWriter : public TextWriter {
     return std::find(visible.begin(), visible.end(), true) == visible.end() ? writable_ : visible;
   }
 
+  const ModelConfig& config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<bool> writable_;
   std::vector<bool> visible_;

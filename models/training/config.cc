@@ -254,6 +254,7 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.norm_epsilon = origin.norm_epsilon;
   model.logit_scale = origin.logit_scale;
   model.learns_padding = origin.learns_padding;
+  model.ends_texts = origin.ends_texts;
   model.context = origin.context;
   CROSSTALK_CHECK_FIELD(model.name != "lm" || model.positions != PositionScheme::kLearned ||
                             config.objective.input_length <= origin.context,
