@@ -77,7 +77,8 @@ class BatchSearch {
   void ExtendEach(Answering& answering, std::span<const std::vector<TokenScore>> tokens);
   // Puts what stands at the place `parent` with one token more among the finished or the open.
   void Finish(Answering& answering, Hypothesis hypothesis) const;
-  bool CannotImprove(const Answering& answering, double best_sum) const;
+  // Whether what is open, of which there is some, need not go on.
+  bool CannotImprove(const Answering& answering) const;
   void FinishOpen(Answering& answering) const;
   double Normalised(double sum, size_t length) const;
 
@@ -178,12 +179,12 @@ void BatchSearch::FinishOpen(Answering& answering) const {
   answering.done = true;
 }
 
-bool BatchSearch::CannotImprove(const Answering& answering, double best_sum) const {
+bool BatchSearch::CannotImprove(const Answering& answering) const {
   if (static_cast<int64_t>(answering.finished.size()) < options_.beams) return false;
   // A single beam has one answer, the most probable token each time.
   if (options_.early_stopping == EarlyStopping::kYes || options_.beams == 1) return true;
-  const size_t length = answering.open.empty() ? 1 : answering.open[0].ids.size();
-  return answering.finished.back().score >= Normalised(best_sum, length);
+  const Hypothesis& best = answering.open[0];
+  return answering.finished.back().score >= Normalised(best.sum, best.ids.size());
 }
 
 void BatchSearch::ExtendByRank(Answering& answering, std::span<const std::vector<TokenScore>> tokens) {
@@ -219,7 +220,7 @@ void BatchSearch::ExtendByRank(Answering& answering, std::span<const std::vector
     }
   }
   answering.open = std::move(open);
-  answering.done = answering.open.empty() || CannotImprove(answering, candidates[0].sum);
+  answering.done = answering.open.empty() || CannotImprove(answering);
 }
 
 void BatchSearch::ExtendEach(Answering& answering, std::span<const std::vector<TokenScore>> tokens) {

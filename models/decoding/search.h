@@ -14,8 +14,8 @@
 // ones the `beams` best scores are kept, of equal scores the one that was finished first. What is open at max_length is
 // finished there. The search ends before that
 //   with early stopping     as soon as `beams` are finished,
-//   without                 when, moreover, the largest sum of a step, normalised by its length, is no better than the
-//                           worst of them: what is open can then hardly win.
+//   without                 when, moreover, the largest sum that is open, normalised by its length, is no better than
+//                           the worst of them: what is open can then hardly win.
 // These rules are those of Hugging Face's generate, where a length counts what is written.
 #pragma once
 

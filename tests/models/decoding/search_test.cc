@@ -99,7 +99,7 @@ std::vector<SearchAnswer> PlainBeamSearch(const NextLogP& next, const SearchOpti
       if (!ends) open.push_back(all[rank]);
     }
     if (finished.size() < beams) continue;
-    const double best = Score(all[0].sum, static_cast<size_t>(length), options);
+    const double best = Score(open[0].sum, static_cast<size_t>(length), options);
     if (options.early_stopping == EarlyStopping::kYes || finished.back().score >= best) return finished;
   }
   for (const Row& row : open) finish(row);
@@ -368,7 +368,8 @@ TEST(SearchTest, WhatCannotBeIsAnError) {
 }
 
 // Beside what Hugging Face's generate writes with the same T5 (transformers 4.27.4 in float64; the length of what is
-// open at the end without the start token, as later versions count it).
+// open at the end without the start token, as later versions count it). Without early stopping that version ends
+// searches later than the fifth, whose answers import_fifth_test.cc has.
 
 const std::vector<SearchInput>& Prompts() {
   static const std::vector<SearchInput> prompts = {
@@ -384,12 +385,6 @@ TEST(SearchParityTest, EachOptionWritesTheReferencesAnswers) {
   constexpr EarlyStopping kYes = EarlyStopping::kYes;
   const std::pair<SearchOptions, const char*> kCases[] = {
       {{.max_length = 12}, "14 33 4 14 17 37 17 1 | 24 7 28 6 7 16 7 6 7 24 7 24 | 17 4 1 | "},
-      {{.max_length = 12, .beams = 4, .answers = 4},
-       "14 33 4 14 17 37 17 1 -1.29751301 | 14 33 4 14 17 37 14 1 -1.35491705 | 14 33 4 37 17 1 -1.37074673 | "
-       "14 33 4 14 17 37 33 1 -1.40888548 | 24 26 7 16 7 24 7 7 16 7 6 1 -2.04032826 | "
-       "24 26 7 16 7 24 7 7 6 1 -2.04469943 | 24 26 7 16 7 24 7 7 7 6 1 -2.06810832 | "
-       "24 26 7 16 7 24 7 7 7 21 6 1 -2.07082033 | 17 4 31 1 -0.929987252 | 4 17 30 17 1 -0.968423188 | "
-       "17 4 30 1 -0.99946183 | 17 17 4 1 -1.00601566 | "},
       {{.max_length = 12, .beams = 4, .early_stopping = kYes, .answers = 4},
        "14 33 4 14 17 37 17 1 -1.29751301 | 14 33 4 14 17 37 14 1 -1.35491705 | 14 33 4 37 17 1 -1.37074673 | "
        "14 33 4 14 17 37 33 1 -1.40888548 | 24 26 7 16 7 24 7 7 6 1 -2.04469943 | "
