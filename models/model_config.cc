@@ -209,6 +209,7 @@ TransformerConfig ModelConfig::PreNormStack(int64_t layers, const AttentionConfi
                            .dropout_rate = dropout_rate},
           .norm = {.kind = norm, .epsilon = norm_epsilon},
           .relative_bias = relative_bias(),
+          .bias_tables = bias_tables,
           .dropout_rate = dropout_rate};
 }
 

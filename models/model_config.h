@@ -108,6 +108,7 @@ struct ModelConfig {
   int64_t segments = 2;            // bert, albert: kinds of segments: sentence A, sentence B
   double norm_epsilon = 1e-6;
   LogitScale logit_scale = LogitScale::kIfTied;  // t5, lm
+  BiasTables bias_tables = BiasTables::kOne;     // t5
 
   // The layers of attention that follow: of the encoder and of the decoder, if there are these, and between them,
   // with queries from the decoder; and in the lists of each block its own, where they differ.

@@ -19,6 +19,13 @@ RelativeDirection DirectionOf(const AttentionConfig& self_attention) {
                                                         : RelativeDirection::kBidirectional;
 }
 
+// The table of a stack, or of a block, which owns it.
+Child<RelativeBias> BiasTable(Module* owner, const TransformerConfig& config) {
+  const double stddev = 1.0 / std::sqrt(static_cast<double>(config.feed_forward.d_model));
+  return {owner, "relative_bias", config.self_attention.h, config.relative_bias, DirectionOf(config.self_attention),
+          stddev};
+}
+
 // x itself, as an op of its own: the gradients of its uses in a block are summed here, and go on as one. With and
 // without recomputation a block then adds to the memory's gradient once, so both round alike.
 Variable AsOneInput(const Variable& x) {
@@ -93,6 +100,9 @@ TransformerBlock::TransformerBlock(const TransformerConfig& config, int64_t inde
       dropout_rate_(config.dropout_rate),
       self_norm_(this, "self_attention_norm", config.self_attention.d_X, config.norm),
       self_attention_(this, "self_attention", config.AttentionOf(index)) {
+  if (config.positions == PositionScheme::kRelativeBias && config.bias_tables == BiasTables::kEachBlock) {
+    relative_bias_ = BiasTable(this, config);
+  }
   if (config.cross_attention.has_value()) {
     cross_norm_ = {this, "cross_attention_norm", config.cross_attention->d_X, config.norm};
     cross_attention_ = {this, "cross_attention", config.CrossAttentionOf(index)};
@@ -166,11 +176,8 @@ AttentionCache TransformerBlock::PrecomputeMemory(const Variable& encoded) const
 TransformerStack::TransformerStack(const TransformerConfig& config, const Initializer& init)
     : Module(init), config_(config) {
   config.Validate();
-  const double stddev = 1.0 / std::sqrt(static_cast<double>(config.feed_forward.d_model));
-  if (config.positions == PositionScheme::kRelativeBias) {
-    relative_bias_ = {
-        this,  "relative_bias", config.self_attention.h, config.relative_bias, DirectionOf(config.self_attention),
-        stddev};
+  if (config.positions == PositionScheme::kRelativeBias && config.bias_tables == BiasTables::kOne) {
+    relative_bias_ = BiasTable(this, config);
   }
   for (int64_t i = 0; i < config.num_blocks(); ++i) blocks_.emplace_back(this, StrCat("block_", i), config, i);
   if (config.final_norm == FinalNorm::kYes) {
@@ -191,9 +198,9 @@ ForwardContext TransformerStack::ContextAt(int64_t place, const ForwardContext& 
   return own;
 }
 
-LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query) const {
-  if (!relative_bias_ || blocks_.empty()) return {};
-  return blocks_.front()->self_attention().Prepared(relative_bias_->Forward(n, m, first_query), n, m);
+LogitsBias TransformerStack::Bias(const TransformerBlock& block, int64_t n, int64_t m, int64_t first_query) const {
+  const RelativeBias* const table = relative_bias_ ? &*relative_bias_ : block.relative_bias();
+  return table == nullptr ? LogitsBias() : block.self_attention().Prepared(table->Forward(n, m, first_query), n, m);
 }
 
 Variable TransformerStack::RecomputedBlock(const TransformerBlock& block, const Variable& x, const Tensor& self_mask,
@@ -238,8 +245,10 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
     x = ApplyDropout(x, config_.dropout_rate, path() + ".input_dropout", context);
   }
   const bool keep = activations_ == Activations::kKeep || record != nullptr;
-  const LogitsBias bias = Bias(dims["n"], dims["n"], 0);
+  const int64_t n = dims["n"];
+  LogitsBias bias;
   for (int64_t i = 0; i < config_.depth(); ++i) {
+    if (i == 0 || config_.bias_tables == BiasTables::kEachBlock) bias = Bias(BlockAt(i), n, n, 0);
     const ContextScope scope = InLayer(StrCat("block_", i));
     const ForwardContext own = ContextAt(i, context);
     if (record != nullptr && i % config_.inner_layers == 0) record->hidden_states.push_back(x);
@@ -277,9 +286,14 @@ Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cach
     earlier = std::max(earlier, block->self_attention().config().earlier_queries());
   }
   earlier = std::min(earlier, cache.length);
-  const LogitsBias bias = Bias(earlier + n, cache.length + n, cache.length - earlier);
+  LogitsBias bias;
   Variable x = embedded;
-  for (int64_t i = 0; i < config_.depth(); ++i) x = BlockAt(i).Step(x, bias, cache, static_cast<size_t>(i));
+  for (int64_t i = 0; i < config_.depth(); ++i) {
+    if (i == 0 || config_.bias_tables == BiasTables::kEachBlock) {
+      bias = Bias(BlockAt(i), earlier + n, cache.length + n, cache.length - earlier);
+    }
+    x = BlockAt(i).Step(x, bias, cache, static_cast<size_t>(i));
+  }
   cache.length += n;
   return Output(x, ForwardContext());
 }

@@ -26,7 +26,7 @@ struct EnumNames<NormPlacement> {
 
 // How a model knows the order of its positions.
 enum class PositionScheme {
-  kRelativeBias,  // T5's: one table for all blocks of the stack, added to the logits of the self-attention
+  kRelativeBias,  // T5's: a table, read by distance, added to the logits of the self-attention
   kRotary,        // AttentionConfig::rotary of the self-attention
   kLearned,       // LearnedPositions, which the model adds to its embeddings: nothing that the stack does
   kNone,
@@ -37,6 +37,13 @@ struct EnumNames<PositionScheme> {
                                                         {PositionScheme::kRotary, "rotary"},
                                                         {PositionScheme::kLearned, "learned"},
                                                         {PositionScheme::kNone, "none"}};
+};
+
+// The tables of a relative bias: T5's one for all blocks of a stack, or UMT5's, one of each block.
+enum class BiasTables { kOne, kEachBlock };
+template <>
+struct EnumNames<BiasTables> {
+  static constexpr EnumName<BiasTables> kTable[] = {{BiasTables::kOne, "one"}, {BiasTables::kEachBlock, "each-block"}};
 };
 
 enum class FinalNorm { kNo, kYes };
@@ -64,6 +71,7 @@ struct TransformerConfig {
   FinalNorm final_norm = FinalNorm::kYes;  // of the stack's output, and dropout after it
   PositionScheme positions = PositionScheme::kRelativeBias;
   RelativeBiasConfig relative_bias;
+  BiasTables bias_tables = BiasTables::kOne;
   double dropout_rate = 0;  // of the input, of each layer's output, and after the final norm, in training
   InputDropout input_dropout = InputDropout::kYes;  // kNo: the model drops its embeddings itself
 
@@ -127,6 +135,8 @@ class TransformerBlock : public Module {
 
   const AttentionModule& self_attention() const { return *self_attention_; }
   const AttentionModule* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
+  // Its own table, with BiasTables::kEachBlock.
+  const RelativeBias* relative_bias() const { return relative_bias_ ? &*relative_bias_ : nullptr; }
 
  private:
   template <typename Layer>
@@ -136,6 +146,7 @@ class TransformerBlock : public Module {
   NormPlacement placement_;
   double dropout_rate_;
   Child<NormLayer> self_norm_;
+  Child<RelativeBias> relative_bias_;
   Child<AttentionModule> self_attention_;
   Child<NormLayer> cross_norm_;  // none without cross-attention
   Child<AttentionModule> cross_attention_;
@@ -165,8 +176,9 @@ class TransformerStack : public Module {
   // The block that is passed at 0 ≤ place < depth(), and the context that tells apart the places that share it.
   const TransformerBlock& BlockAt(int64_t place) const;
   ForwardContext ContextAt(int64_t place, const ForwardContext& context) const;
-  // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1, in the form that the blocks compute with.
-  LogitsBias Bias(int64_t n, int64_t m, int64_t first_query) const;
+  // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1 in a block, in the form that it computes
+  // with.
+  LogitsBias Bias(const TransformerBlock& block, int64_t n, int64_t m, int64_t first_query) const;
   Variable RecomputedBlock(const TransformerBlock& block, const Variable& x, const Tensor& self_mask,
                            const LogitsBias& bias, const TransformerMemory& memory,
                            const ForwardContext& context) const;
@@ -174,7 +186,7 @@ class TransformerStack : public Module {
 
   TransformerConfig config_;
   Activations activations_ = Activations::kKeep;
-  Child<RelativeBias> relative_bias_;  // none without positions
+  Child<RelativeBias> relative_bias_;  // of all blocks
   std::vector<Child<TransformerBlock>> blocks_;
   Child<NormLayer> final_norm_;  // none without a final norm
 };

@@ -12,7 +12,8 @@ namespace crosstalk {
 
 const std::vector<const PublishedForm*>& PublishedForms() {
   static const std::vector<const PublishedForm*> forms = [] {
-    std::vector<const PublishedForm*> all = {&kPublishedT5, &kPublishedBert, &kPublishedAlbert};
+    std::vector<const PublishedForm*> all = {&kPublishedT5, &kPublishedMt5, &kPublishedUmt5, &kPublishedBert,
+                                             &kPublishedAlbert};
     for (const PublishedForm& decoder : kPublishedDecoders) all.push_back(&decoder);
     return all;
   }();

@@ -78,6 +78,7 @@ const FieldTable<ModelConfig>& T5Fields() {
       Joined<Config>({{"encoder_layers", &Config::layers},
                       NeverNull({"decoder_layers", &Config::decoder_layers}),
                       {"logit_scale", &Config::logit_scale, {.only_if_set = true}},
+                      {"bias_tables", &Config::bias_tables, {.only_if_set = true}},
                       {"encoder_self", &Config::encoder_self},
                       {"decoder_self", &Config::decoder_self},
                       {"encoder_decoder", &Config::encoder_decoder},

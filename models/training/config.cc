@@ -253,6 +253,7 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.segments = origin.segments;
   model.norm_epsilon = origin.norm_epsilon;
   model.logit_scale = origin.logit_scale;
+  model.bias_tables = origin.bias_tables;
   model.learns_padding = origin.learns_padding;
   model.ends_texts = origin.ends_texts;
   model.context = origin.context;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/interop/export.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
@@ -25,8 +26,8 @@ class ImportFifthTest : public PublishedFolderTest {
   TensorFile Forward(const std::string& model, const std::string& inputs,
                      const std::vector<std::string>& options = {}) {
     Succeeded(RunCommand(
-        Joined({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors", "--precision", "double"},
-               options)));
+        Joined({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors"},
+               options.empty() || options.back() != "float" ? Joined({"--precision", "double"}, options) : options)));
     return ReadSafetensors(dir_ / "out.safetensors");
   }
   void Publish(const Folder& folder) {
@@ -170,20 +171,27 @@ TEST_F(ImportFifthTest, AnEncoderAloneIsRead) {
 }
 
 // The folders and values that its own code gives, where a checkout has them beside it.
-TEST_F(ImportFifthTest, EqualsTheReferenceInBothFormsOfTheFolders) {
-  const char* data = std::getenv("CROSSTALK_DATA");
-  if (data == nullptr || !std::filesystem::exists(std::string(data) + "/parity5")) {
-    GTEST_SKIP() << "there is no $CROSSTALK_DATA/parity5";
+class FifthReferenceTest : public ImportFifthTest {
+ protected:
+  void SetUp() override {
+    const char* data = std::getenv("CROSSTALK_DATA");
+    if (data == nullptr || !std::filesystem::exists(std::string(data) + "/parity5")) {
+      GTEST_SKIP() << "there is no $CROSSTALK_DATA/parity5";
+    }
+    folders_ = std::string(data) + "/parity5/";
   }
-  const std::string folders = std::string(data) + "/parity5/";
-  for (const char* name : {"t5_flan_gated_own_head", "t5_v1_0_relu_tied", "t5_encoder_only", "bert_mlm", "bert_model",
-                           "bert_seqcls", "albert_mlm", "albert_seqcls"}) {
+  std::string folders_;
+};
+
+TEST_F(FifthReferenceTest, EqualsTheReferenceInBothFormsOfTheFolders) {
+  for (const char* name : {"t5_flan_gated_own_head", "t5_v1_0_relu_tied", "t5_encoder_only", "mt5_own_head",
+                           "byt5_style", "bert_mlm", "bert_model", "bert_seqcls", "albert_mlm", "albert_seqcls"}) {
     for (const char* config : {"config.json", "config_hub_style.json"}) {
-      if (!std::filesystem::exists(folders + name + "/" + config)) continue;
+      if (!std::filesystem::exists(folders_ + name + "/" + config)) continue;
       SCOPED_TRACE(std::string(name) + " " + config);
       std::filesystem::remove_all(In());
-      std::filesystem::copy(folders + name, In());
-      WriteFileAtomically(In() + "/config.json", ReadBytes(folders + name + "/" + config));
+      std::filesystem::copy(folders_ + name, In());
+      WriteFileAtomically(In() + "/config.json", ReadBytes(folders_ + name + "/" + config));
       ExpectRoundTrip();
       // What a loss of their own is made of is no input, and its gradients are none of ours.
       TensorFile inputs = ReadSafetensors(In() + "/inputs.safetensors");
@@ -198,6 +206,40 @@ TEST_F(ImportFifthTest, EqualsTheReferenceInBothFormsOfTheFolders) {
       std::vector<std::string> options = {"--all"};
       if (has_loss) options.push_back("--gradients");
       ExpectParity(expected, Forward(Model(), dir_ / "in.safetensors", options), 1e-10, ParityTensors::kAll, 2);
+      options.insert(options.end(), {"--precision", "float"});
+      ExpectParity(expected, Forward(Model(), dir_ / "in.safetensors", options), 2e-5, ParityTensors::kAll, 2);
+    }
+  }
+}
+
+TEST_F(FifthReferenceTest, WritesWhatTheReferenceWrites) {
+  for (const char* name : {"t5_flan_gated_own_head", "t5_v1_0_relu_tied", "mt5_own_head", "byt5_style"}) {
+    const Trained trained = Open(folders_ + name, {.tokenizer = TokenizerUse::kNone});
+    const Json generation = ReadJsonFile(folders_ + name + "/expected.json").At("generation");
+    for (const auto& [kind, asked] : generation.AsObject()) {
+      SCOPED_TRACE(name + (" " + kind));
+      const Json& options = asked.At("options");
+      const Json* const penalty = options.Find("length_penalty");
+      std::vector<SearchInput> inputs;
+      std::vector<std::vector<int32_t>> expected, got;
+      const auto ids_of = [](const Json& list) {
+        std::vector<int32_t> ids;
+        for (const Json& id : list.AsArray()) ids.push_back(static_cast<int32_t>(id.AsInt()));
+        return ids;
+      };
+      for (const Json& result : asked.At("results").AsArray()) {
+        inputs.push_back({.ids = ids_of(result.At("prompt"))});
+        expected.push_back(ids_of(result.At("sequence")));
+        expected.back().erase(expected.back().begin());  // the decoder's start
+      }
+      const auto found = Search(
+          *trained.model, inputs,
+          {.max_length = options.At("max_new_tokens").AsInt(),
+           .beams = options.At("num_beams").AsInt(),
+           .length_penalty = penalty == nullptr ? 1 : penalty->AsDouble(),
+           .early_stopping = options.Find("early_stopping") == nullptr ? EarlyStopping::kNo : EarlyStopping::kYes});
+      for (const auto& answers : found) got.push_back(answers.at(0).ids);
+      EXPECT_EQ(got, expected);
     }
   }
 }
