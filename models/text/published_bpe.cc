@@ -140,6 +140,9 @@ SplitRule ReadSplit(const JsonReader& step) {
 // Steps that cut, as patterns; false of another.
 bool AppendCut(const JsonReader& step, const std::string& type, BpeModel* model) {
   constexpr const char* kPunctuation = R"([\p{P}$+<=>^`|~])";
+  // Two runs, of IsWordOrMark and of all others but white space.
+  constexpr std::string_view kWordOrMark =
+      R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\u200c\u200d\u24b6-\u24e9\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
   std::vector<SplitRule>& splits = model->splits;
   if (type == "Split") {
     splits.push_back(ReadSplit(step));
@@ -150,7 +153,7 @@ bool AppendCut(const JsonReader& step, const std::string& type, BpeModel* model)
     splits.push_back({kPunctuation, false,
                       step.Has("behavior") ? ReadName<SplitBehavior>(step, "behavior") : SplitBehavior::kIsolated});
   } else if (type == "Whitespace") {
-    splits.push_back({R"(\w+|[^\w\s]+)", false, SplitBehavior::kRemoved, true});
+    splits.push_back({StrCat("[", kWordOrMark, "]+|[^", kWordOrMark, "\\s]+"), false, SplitBehavior::kRemoved, true});
   } else if (type == "WhitespaceSplit") {
     splits.push_back({R"(\s)", false, SplitBehavior::kRemoved});
   } else {

@@ -58,7 +58,7 @@ class MatchMemory {
 };
 
 // Regular expressions are Oniguruma's, which those files are made with, as far as PCRE2 has the same: \s is Unicode's
-// White_Space, \w and \b are those of UTS 18, \h is a hexadecimal digit, a class may hold a class. What the two read
+// White_Space, \w and \b know marks, \h is a hexadecimal digit, a class may hold a class. What the two read
 // differently is refused: (?m), {2,3}+, [a&&b], [[:alpha:]], a negated class within a class.
 class SplitPattern {
  public:
