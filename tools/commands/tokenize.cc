@@ -1,10 +1,12 @@
 // `crosstalk tokenize`: text to ids and back, by any tokenizer that a model can have.
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/text_file.h"
@@ -28,6 +30,7 @@ struct TokenizeSettings {
   std::string tokenizer;
   std::string input = "-";
   bool pair = false;
+  bool json_input = false;
   bool special = false;
   bool json = false;
   bool decode = false;
@@ -40,10 +43,12 @@ FieldTable<TokenizeSettings> TokenizeFields() {
   return {
       MakeOption("input", &S::input, "FILE", "The lines; - is standard input.", {.is_path = true, .not_paths = {"-"}}),
       MakeOption("--tokenizer", &S::tokenizer, "PATH",
-                 "bytes; a vocab.txt, tokenizer.json or .model; or a folder that holds one: a published model's, a "
-                 "run's or a checkpoint's.",
+                 "bytes; a vocab.txt, tokenizer.json, vocab.json or .model; or a folder that holds one: a published "
+                 "model's, a run's or a checkpoint's.",
                  {.is_path = true, .not_paths = {"bytes"}}),
       MakeOption("--pair", &S::pair, "", "Each line has two texts, with a tab between them."),
+      MakeOption("--json-input", &S::json_input, "",
+                 "Each line is a JSON string, which can have several lines; with --pair an array of two."),
       MakeOption("--special", &S::special, "",
                  "Add the special tokens around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>."),
       MakeOption("--max-length", &S::max_length, "N", "Most tokens a line; the rest is cut off."),
@@ -84,8 +89,9 @@ class Lines {
 
   template <typename... Parts>
   [[noreturn]] void Refuse(const Parts&... parts) const {
-    Fail(ErrorKind::kData, name_, ": line ", number_, " ", parts...);
+    Fail(ErrorKind::kData, Place(), " ", parts...);
   }
+  std::string Place() const { return StrCat(name_, ": line ", number_); }
 
  private:
   bool Get(char* c) {
@@ -115,6 +121,19 @@ class Lines {
   int64_t number_ = 0;
 };
 
+// One text, or a pair of them, as JSON.
+std::vector<std::string> TextsOf(std::string_view line, bool pair, const Lines& lines) {
+  const Json json = ParseJson(line, lines.Place());
+  const Json::Array texts = pair && json.is_array() ? json.AsArray() : Json::Array{json};
+  if (texts.size() != (pair ? 2 : 1) ||
+      !std::all_of(texts.begin(), texts.end(), [](const Json& text) { return text.is_string(); })) {
+    lines.Refuse(pair ? "is no JSON array of two strings" : "is no JSON string");
+  }
+  std::vector<std::string> strings;
+  for (const Json& text : texts) strings.push_back(text.AsString());
+  return strings;
+}
+
 EncodedPair Encode(const Tokenizer& tokenizer, const TokenizeSettings& settings, std::string_view line,
                    const Lines& lines) {
   if (const size_t bad = FindInvalidUtf8(line); bad != std::string_view::npos) {
@@ -122,7 +141,12 @@ EncodedPair Encode(const Tokenizer& tokenizer, const TokenizeSettings& settings,
   }
   std::string_view first = line;
   std::optional<std::string_view> second;
-  if (settings.pair) {
+  std::vector<std::string> texts;  // of JSON
+  if (settings.json_input) {
+    texts = TextsOf(line, settings.pair, lines);
+    first = texts[0];
+    if (settings.pair) second = texts[1];
+  } else if (settings.pair) {
     const size_t tab = line.find('\t');
     if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos) {
       lines.Refuse("is not a pair: there must be one tab, between the two texts");
@@ -192,8 +216,9 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const std::string& path) {
 int Tokenize(const TokenizeSettings& settings) {
   CROSSTALK_CHECK(!settings.tokenizer.empty(),
                   "--tokenizer is missing: a tokenizer's file, or a folder that holds one");
-  CROSSTALK_CHECK(!settings.decode || !(settings.pair || settings.special || settings.max_length),
-                  "--decode takes none of --pair, --special and --max-length");
+  CROSSTALK_CHECK(
+      !settings.decode || !(settings.pair || settings.json_input || settings.special || settings.max_length),
+      "--decode takes none of --pair, --json-input, --special and --max-length");
   CROSSTALK_CHECK(!settings.max_length || settings.special, "--max-length counts special tokens: it needs --special");
   const std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(settings.tokenizer);
   Lines lines(settings.input);
@@ -215,7 +240,8 @@ int Tokenize(const TokenizeSettings& settings) {
 Command TokenizeCommand() {
   return {
       "tokenize", "turn text into a tokenizer's ids, or ids into text",
-      "Reads lines and prints, for each, the ids of its tokens: numbers with spaces between them or, with --json, "
+      "Reads lines, each a text (with --json-input a JSON string), and prints, for each, the ids of its tokens: "
+      "numbers with spaces between them or, with --json, "
       "{\"ids\", \"tokens\", \"offsets\", \"segments\"}. A token's offsets are its bytes in its own text, begin and "
       "end; those of "
       "an added special token are 0 and 0. Special tokens in a text are recognised as by the tokenizer's publisher.",
