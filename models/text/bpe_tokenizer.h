@@ -42,7 +42,8 @@ struct BpeModel {
   bool marks_spaces = false;                   // spaces become ▁
   PrefixScheme prefix = PrefixScheme::kNever;  // a space before one that begins with none; ▁ where these are marked
   std::vector<SplitRule> splits;               // cut it one after the other
-  PairTemplate single = {{0, kNoToken, 0}};    // what stands around one text, and around two
+  // What stands around one text, and around two; empty: what TemplateOf makes of the special tokens.
+  PairTemplate single = {{0, kNoToken, 0}};
   PairTemplate pair = {{0, kNoToken, 0}, {1, kNoToken, 1}};
   bool strips_space = false;  // Decode takes the space at the beginning away
   SpecialTokens tokens = {kNoToken, kNoToken, kNoToken, kNoToken};

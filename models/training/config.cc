@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/text/bpe_training.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/training/objectives/batches.h"
 #include "crosstalk/models/training/objectives/objective.h"
@@ -85,6 +86,9 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   CROSSTALK_CHECK_FIELD(c.data.tokenizer != "sentencepiece" || c.data.vocabulary >= kSmallestSentencePieceVocabulary,
                         "vocabulary", c.data.vocabulary, " is less than ", kSmallestSentencePieceVocabulary,
                         ", which a SentencePiece tokenizer that is trained needs at least");
+  CROSSTALK_CHECK_FIELD(c.data.tokenizer != "bpe" || c.data.vocabulary >= kSmallestBpeVocabulary, "vocabulary",
+                        c.data.vocabulary, " is less than ", kSmallestBpeVocabulary,
+                        ", which a byte-pair encoding that is trained needs at least");
   Resolve(c.model, c.objective.input_length);
   TakeRecipe(model.recipe, c);
   OptimizationConfig& o = c.optimization;

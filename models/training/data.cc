@@ -1,9 +1,11 @@
 #include "crosstalk/models/training/data.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "crosstalk/models/text/bpe_training.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
@@ -48,15 +50,16 @@ std::shared_ptr<const Tokenizer> TrainNamedTokenizer(const TrainingConfig& confi
     return CollectCharacterTokenizer(*corpus.training, config.data.vocabulary, needs.sentinels, stop,
                                      needs.mask_tokens);
   }
+  const auto vocabulary = static_cast<int>(config.data.vocabulary);
+  if (config.data.tokenizer == "bpe") {
+    return TrainBpeTokenizer(*corpus.training, {.vocab_size = vocabulary, .mask_tokens = needs.mask_tokens},
+                             needs.sentinels, stop);
+  }
   SentencePieceTraining options;
-  options.vocab_size = static_cast<int>(config.data.vocabulary);
+  options.vocab_size = vocabulary;
   options.line_ends = needs.line_ends;
   options.mask_tokens = needs.mask_tokens;
   return TrainTokenizer(*corpus.training, options, needs.sentinels, stop);
-}
-
-bool IsTrained(const TrainingConfig& config) {
-  return config.data.tokenizer == "characters" || config.data.tokenizer == "sentencepiece";
 }
 
 std::unique_ptr<ExampleSource> MakeTrainingExamples(const TrainingConfig& config, const TrainingData& data,
@@ -84,8 +87,13 @@ TrainingData OpenWhatIsLearnt(const TrainingConfig& config, const StopRequest& s
 }  // namespace
 
 const std::vector<std::string>& NamedTokenizers() {
-  static const std::vector<std::string> names = {"bytes", "characters", "sentencepiece"};
+  static const std::vector<std::string> names = {"bytes", "characters", "sentencepiece", "bpe"};
   return names;
+}
+
+bool IsTrainedTokenizer(const std::string& name) {
+  const std::vector<std::string>& names = NamedTokenizers();
+  return name != "bytes" && std::find(names.begin(), names.end(), name) != names.end();
 }
 
 std::shared_ptr<const Tokenizer> LoadNamedTokenizer(const TrainingConfig& config, std::vector<std::string>* remarks) {
@@ -144,7 +152,7 @@ namespace {
 
 // Tasks have rows, not a text that a tokenizer could be made from.
 void CheckTokenizerOfTasks(const TrainingConfig& config, const Tokenizer* kept) {
-  if (!ObjectiveOf(config).learns_tasks() || kept != nullptr || !IsTrained(config)) return;
+  if (!ObjectiveOf(config).learns_tasks() || kept != nullptr || !IsTrainedTokenizer(config.data.tokenizer)) return;
   FailField(ErrorKind::kUsage, "tokenizer", config.data.tokenizer,
             " is made from text, and tasks have none: begin with a model that has one, or name bytes or a tokenizer's "
             "file");
@@ -158,7 +166,7 @@ TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<cons
   TrainingData data = OpenWhatIsLearnt(config, stop);
   if (kept_tokenizer != nullptr) {
     data.tokenizer = std::move(kept_tokenizer);
-  } else if (IsTrained(config)) {
+  } else if (IsTrainedTokenizer(config.data.tokenizer)) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, stop);
   } else {
     data.tokenizer = LoadNamedTokenizer(config, &data.remarks);
@@ -169,12 +177,14 @@ TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<cons
 
 TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer) {
   // A tokenizer is made from them in about a second.
-  const int64_t quick_bytes = config.data.tokenizer == "characters" ? 64 << 20 : 256 << 10;
+  const int64_t quick_bytes = config.data.tokenizer == "characters" ? 64 << 20
+                              : config.data.tokenizer == "bpe"      ? 4 << 20
+                                                                    : 256 << 10;
   CheckTokenizerOfTasks(config, kept_tokenizer.get());
   TrainingData data = OpenWhatIsLearnt(config, {});
   if (kept_tokenizer != nullptr) {
     data.tokenizer = std::move(kept_tokenizer);
-  } else if (!IsTrained(config)) {
+  } else if (!IsTrainedTokenizer(config.data.tokenizer)) {
     data.tokenizer = LoadNamedTokenizer(config, &data.remarks);
   } else if (data.corpus.training->num_bytes().value_or(INT64_MAX) <= quick_bytes) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, {});

@@ -39,6 +39,8 @@ TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<con
 
 // The tokenizers that are made here: all that the field "tokenizer" can be but a file's path.
 const std::vector<std::string>& NamedTokenizers();
+// Those of them that are made from the training part.
+bool IsTrainedTokenizer(const std::string& name);
 // One that needs no text: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
 std::shared_ptr<const Tokenizer> LoadNamedTokenizer(const TrainingConfig& config,
                                                     std::vector<std::string>* remarks = nullptr);

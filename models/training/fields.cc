@@ -52,8 +52,8 @@ FieldTable<DataConfig> DataFields() {
                  "model learns only the answers.",
                  {.read_by = ByTexts(), .may_be_missing = true}),
        MakeField("tokenizer", &Config::tokenizer, "KIND",
-                 "bytes; characters or sentencepiece, made from the training part; or a file: a "
-                 "vocab.txt, tokenizer.json or .model, or a folder that holds one.",
+                 "bytes; characters, sentencepiece or bpe (byte-level, as GPT-2's), made from the training part; or a "
+                 "file: a vocab.txt, tokenizer.json, vocab.json or .model, or a folder that holds one.",
                  {.inherited = Inherited::kUnlessGiven, .is_path = true, .not_paths = NamedTokenizers()}),
        MakeField("vocabulary", &Config::vocabulary, "N",
                  "Most pieces or characters of a tokenizer trained here; little text gives fewer. Span "

@@ -30,10 +30,8 @@ constexpr double kMostMultiplications = 5e10;
 constexpr int kMostPasses = 5;
 constexpr double kMostSeconds = 3;  // no further pass is measured
 
-bool IsMadeHere(const std::string& tokenizer) { return tokenizer == "sentencepiece" || tokenizer == "characters"; }
-
 Vocabulary ExpectedVocabulary(const TrainingConfig& config) {
-  if (IsMadeHere(config.data.tokenizer)) return VocabularyOf(config, nullptr);
+  if (IsTrainedTokenizer(config.data.tokenizer)) return VocabularyOf(config, nullptr);
   return VocabularyOf(config, LoadNamedTokenizer(config).get());
 }
 
