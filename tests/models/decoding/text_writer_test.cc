@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "crosstalk/models/text/bpe_training.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/synthetic/stories.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/text.h"
+#include "tests/support/temp_dir.h"
 
 namespace crosstalk::text_writer_test {
 
@@ -37,6 +40,30 @@ TEST(TextPiecesTest, PiecesAddUpToTheText) {
       EXPECT_EQ(tokenizer->Decode(before) + All(tokenizer, before, after), whole);
     }
   }
+}
+
+// Tokens that end within a character, and begin within the one before.
+TEST(TextPiecesTest, CharactersOfByteLevelTokensComeWhole) {
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += "\u2018\u201Ca\u201D\u2019 \u00E9\u00EA \u6F22\u6F23 \U0001F600\U0001F601 ";
+  const TempDir dir;
+  WriteFileAtomically(dir / "text.txt", many);
+  WriteFileAtomically(dir / "held.txt", "held out");
+  const TextCorpus corpus = OpenFileCorpus({.path = dir / "text.txt", .validation_path = dir / "held.txt"}, {});
+  const std::shared_ptr<const Tokenizer> tokenizer = TrainBpeTokenizer(*corpus.training, {.vocab_size = 275}, 0);
+  const std::string text = "a\u201C\u2018 \u00E9\u00EB\u6F22\u6F24 \U0001F601\U0001F603\u20AC.";
+  const std::vector<int32_t> ids = tokenizer->Encode(text);
+  int within = 0;
+  for (const int32_t id : ids) {
+    const std::string one = tokenizer->Decode({{id}});
+    within += one.size() > 1 && FindInvalidUtf8(one) != std::string::npos;
+  }
+  EXPECT_GT(within, 3);
+  EXPECT_EQ(All(tokenizer, {}, ids), text);
+  EXPECT_EQ(All(tokenizer, ids, ids), text);
+  // A character that ends too early is replaced, and what follows is whole.
+  const std::vector<int32_t> first = tokenizer->Encode("\u6F22"), broken(first.begin(), first.begin() + 1);
+  EXPECT_EQ(All(tokenizer, broken, tokenizer->Encode("x\u201C")), "x\u201C");
 }
 
 TEST(TextPiecesTest, ACharacterComesWholeAndWhatIsNoneIsReplaced) {
