@@ -18,7 +18,6 @@ namespace {
 
 using kernels::AttentionShape;
 using kernels::ConstRows;
-using kernels::KvHeads;
 using kernels::Rows;
 
 using kernels::AttentionOperand;
@@ -169,12 +168,13 @@ void Backpropagate(const TensorCall& call, const Results& results, const std::ve
 
 AttentionShape BindShape(const AttentionCall& call) {
   AttentionShape shape = call.shape;
-  const bool multi_query = shape.kv_heads == KvHeads::kMultiQuery, grouped = shape.kv_heads == KvHeads::kGrouped;
+  const bool one_K = call.K.rank() == 3, one_V = call.V.rank() == 3;
   Dims dims("attention");
   dims.Bind("Q[b, n, h_k, d_k]", call.Q.shape());
-  dims.Bind(multi_query ? "K[b, m, d_k]" : grouped ? "K[b, m, g, d_k]" : "K[b, m, h_k, d_k]", call.K.shape());
-  dims.Bind(multi_query ? "V[b, m, d_v]" : grouped ? "V[b, m, g, d_v]" : "V[b, m, h_v, d_v]", call.V.shape());
-  if (grouped) shape.g = dims["g"];
+  dims.Bind(one_K ? "K[b, m, d_k]" : "K[b, m, g_k, d_k]", call.K.shape());
+  dims.Bind(one_V ? "V[b, m, d_v]" : "V[b, m, g_v, d_v]", call.V.shape());
+  shape.g_k = one_K ? 1 : dims["g_k"];
+  shape.g_v = one_V ? 1 : dims["g_v"];
   const auto bind = [&](std::string_view bracket, const Variable& x) {
     if (x.defined()) dims.Bind(bracket, x.shape());
     return x.defined();
@@ -196,7 +196,6 @@ AttentionShape BindShape(const AttentionCall& call) {
   bind_filter("conv_l[c_ql, c_kl, h_k]", call.conv_l, call.left_l, shape.c_ql, shape.c_kl);
   bind_mixings(kernels::kLogits);
   if (!shape.MixesLogits() || shape.F_Xl) dims.Set("h", dims["h_k"], "h = h_k, as no matrix mixes the logits");
-  if (multi_query || grouped) dims.Set("h_v", dims["h"], "h_v = h, as heads share K and V");
   bind_filter("conv_w[c_qw, c_kw, h]", call.conv_w, call.left_w, shape.c_qw, shape.c_kw);
   bind_mixings(kernels::kWeights);
   if (!shape.MixesWeights() || shape.F_Xw) dims.Set("h_v", dims["h"], "h_v = h, as no matrix mixes the weights");
@@ -227,6 +226,7 @@ AttentionShape BindShape(const AttentionCall& call) {
   shape.h_v = dims["h_v"];
   shape.d_k = dims["d_k"];
   shape.d_v = dims["d_v"];
+  kernels::CheckMemoryHeads(shape);
   shape.precision = CurrentContext().precision;
   return shape;
 }

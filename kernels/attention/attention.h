@@ -63,6 +63,9 @@ struct SoftmaxStats {
 // Whether the kernel computes such a shape: convolutions are not beside dynamic projections.
 bool IsSupported(const AttentionShape& shape);
 
+// Throws a usage error unless the heads of K and of V divide those that read them.
+void CheckMemoryHeads(const AttentionShape& shape);
+
 // How many elements of L are worth keeping: [b, h, n, m], m rounded up to whole chunks, where nothing is mixed and keys
 // are at least as long as that, so that L takes no more room than Q in float; a fifth of backward's products is saved.
 // 0 elsewhere, and for the few queries of decoding.

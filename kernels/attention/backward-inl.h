@@ -182,13 +182,14 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   }
 }
 
-// sums[head][size][kChunk] += Σ_q A[head, q, size] · T[head, q, kChunk] over the block's queries, A[head][block][size]
-// and one tile T for each of `tiles`. Tiles that are whole go together, so that the sums are visited once. `first`: the
-// sums hold nothing yet.
+// sums[head][size][kChunk] += Σ_q A[k, q, size] · T[k, q, kChunk] over the block's queries and the `heads` query heads
+// k that read the head, in their order, A[k][block][size] and one tile T for each of `tiles`. Tiles that are whole go
+// together, so that the sums are visited once by each reader. `first`: the sums hold nothing yet.
 template <class Terms>
-HWY_INLINE void AddToMemory(const AttentionPlan& plan, MatrixTiles* matrix_tiles, int64_t heads, int64_t size,
-                            const TileExtent* extents, int64_t tiles, const QueryLane<Terms>* A,
-                            const QueryLane<Terms>* T, int64_t tile_floats, bool first, float* sums) {
+HWY_INLINE void AddToMemory(const AttentionPlan& plan, MatrixTiles* matrix_tiles, const MemoryHeads& memory,
+                            int64_t heads, int64_t size, const TileExtent* extents, int64_t tiles,
+                            const QueryLane<Terms>* A, const QueryLane<Terms>* T, int64_t tile_floats, bool first,
+                            float* sums) {
   const int64_t pitch = plan.position_pitch;
   int64_t end;
   for (int64_t t = 0; t < tiles; t = end) {
@@ -197,12 +198,12 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, MatrixTiles* matrix_tiles
     const int64_t first_row = extents[t].first_row;
     while (first_row == 0 && end < tiles && !extents[end].skip && extents[end].first_row == 0) ++end;
     for (int64_t k = 0; k < heads; ++k) {
-      float* sum = sums + k * size * kChunk;
+      float* sum = sums + memory.Of(k) * size * kChunk;
       const int64_t rows = (plan.rows - first_row) / Terms::kTerms;
       const auto* a = A + (k * plan.block + t * plan.rows + first_row) / Terms::kTerms * size;
       const auto* b = T + t * tile_floats + k * pitch + first_row / Terms::kTerms * kChunk;
-      const float* next = sum + heads * size * kChunk;
-      if (first) {
+      const float* next = sum + memory.in_group * size * kChunk;
+      if (first && memory.PlaceOf(k) == 0) {
         TileTN<Terms, Result::kSet>(matrix_tiles, rows, end - t, tile_floats, size, a, b, sum, next);
       } else {
         TileTN<Terms, Result::kAdd>(matrix_tiles, rows, end - t, tile_floats, size, a, b, sum, next);
@@ -210,7 +211,7 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, MatrixTiles* matrix_tiles
     }
     first = false;
   }
-  if (first) std::fill_n(sums, heads * size * kChunk, 0.0f);
+  if (first) std::fill_n(sums, memory.in_group * size * kChunk, 0.0f);
 }
 
 HWY_INLINE void FinishQueries(const BackwardTile& tile) {
@@ -245,18 +246,18 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   MatrixTiles* const sums_on = plan.sums_on_tiles ? tile[0].tiles : nullptr;
   TileExtent extents[kMostTiles];
   // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
-  const auto start_mixing_sums = [&](const OrderedReduction& order, MixingSide side, int64_t c) {
+  const auto start_mixing_sums = [&](const SumsOfMemory& ordered, MixingSide side, int64_t c) {
     for (const MixingForm form : kMixingForms) {
       float* R = sums.R_M[side][form];
       const int64_t size = plan.mixings[side].size(form) * kChunk;
       if (R == nullptr) continue;
-      order.WaitFor(sums.first_chunk + c, sums.turn);
-      if (sums.turn == 0) std::fill_n(R + c * size, size, 0.0f);
+      ordered.order->WaitFor(ordered.first_chunk + c, ordered.turn);
+      if (ordered.turn == 0) std::fill_n(R + c * size, size, 0.0f);
     }
   };
   // The first pass: everything up to D. It yields D alone unless rows are kept.
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
-    if (with_values) start_mixing_sums(*sums.V_order, kWeights, c);
+    if (with_values) start_mixing_sums(sums.V, kWeights, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;
@@ -266,10 +267,10 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
     }
     if (!with_values) return;
     const auto* U = In<Terms>(AtChunk<Terms>(tile[0], c).U);
-    sums.V_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory<Terms>(plan, sums_on, plan.h_v, s.d_v, extents, tiles, In<Terms>(scratch.dO_rows), U, sizes.U,
-                       sums.turn == 0, sums.V + c * plan.h_v * s.d_v * kChunk);
-    sums.V_order->Done(sums.first_chunk + c);
+    sums.V.order->WaitFor(sums.V.first_chunk + c, sums.V.turn);
+    AddToMemory<Terms>(plan, sums_on, plan.values, plan.h_v, s.d_v, extents, tiles, In<Terms>(scratch.dO_rows), U,
+                       sizes.U, sums.V.turn == 0, sums.V.of_chunk_0 + c * plan.values.in_group * s.d_v * kChunk);
+    sums.V.order->Done(sums.V.first_chunk + c);
   };
   for (int64_t t = 0; t < tiles; ++t) StartTile<Terms>(tile[t], O, dO, stats);
   if (s.MixesWeights()) {
@@ -282,17 +283,17 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
     if (!plan.keep_rows) recompute(c, true, false);
-    start_mixing_sums(*sums.K_order, kLogits, c);
+    start_mixing_sums(sums.K, kLogits, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;
       if (!at.extent.skip) LogitGradients<Terms>(tile[t], at, sums);
     }
-    sums.K_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory<Terms>(plan, sums_on, plan.h_k, s.d_k, extents, tiles, In<Terms>(scratch.Q_rows),
-                       In<Terms>(AtChunk<Terms>(tile[0], c).dJ), sizes.J, sums.turn == 0,
-                       sums.K + c * plan.h_k * s.d_k * kChunk);
-    sums.K_order->Done(sums.first_chunk + c);
+    sums.K.order->WaitFor(sums.K.first_chunk + c, sums.K.turn);
+    AddToMemory<Terms>(plan, sums_on, plan.keys, plan.h_k, s.d_k, extents, tiles, In<Terms>(scratch.Q_rows),
+                       In<Terms>(AtChunk<Terms>(tile[0], c).dJ), sizes.J, sums.K.turn == 0,
+                       sums.K.of_chunk_0 + c * plan.keys.in_group * s.d_k * kChunk);
+    sums.K.order->Done(sums.K.first_chunk + c);
   }
   for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);
 }

@@ -25,7 +25,7 @@ struct BackwardTasks {
   const WantedGradients& wanted;
   const PackedMemory& packed;
   const BackwardSums& sums;
-  OrderedReduction &K_order, &V_order;  // [b][memory group][chunk]
+  OrderedReduction &K_order, &V_order;  // [b][group][chunk], groups of MemoryHeads
   OrderedReduction& bias_order;         // [group][block], for a dense bias
 };
 
@@ -47,20 +47,18 @@ HWY_INLINE MemorySums MemoryOfTask(const BackwardTasks& tasks, int64_t b, int64_
   const AttentionPlan& plan = tasks.pass.plan;
   const AttentionShape& s = plan.shape;
   const BackwardSums& sums = tasks.sums;
-  const int64_t first_chunk = MemoryTile(plan, b, group, 0);
-  const auto from = [&](float* sum, int64_t size) {
-    return sum == nullptr ? nullptr : sum + first_chunk * size * kChunk;
+  const auto sums_of = [&](const MemoryHeads& memory, int64_t size, float* sum, OrderedReduction& order) {
+    const int64_t first_tile = TileReadBy(plan, memory, b, group, 0, 0);
+    return SumsOfMemory{sum + first_tile * size * kChunk, &order, first_tile / memory.in_group,
+                        memory.PlaceOf(group * plan.h) * plan.blocks + block};
   };
-  MemorySums memory{from(sums.K, plan.h_k * s.d_k),
-                    from(sums.V, plan.h_v * s.d_v),
-                    {},
-                    &tasks.K_order,
-                    &tasks.V_order,
-                    first_chunk,
-                    group % plan.sharing * plan.blocks + block};
+  MemorySums memory{
+      sums_of(plan.keys, s.d_k, sums.K, tasks.K_order), sums_of(plan.values, s.d_v, sums.V, tasks.V_order), {}};
   for (const MixingSide side : kMixingSides) {
     for (const MixingForm form : kMixingForms) {
-      memory.R_M[side][form] = from(sums.R_M[side][form], plan.mixings[side].size(form));
+      float* R = sums.R_M[side][form];
+      if (R != nullptr) R += b * plan.chunks * plan.mixings[side].size(form) * kChunk;
+      memory.R_M[side][form] = R;
     }
   }
   return memory;
@@ -168,16 +166,13 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
   const auto finish = [&](const float* tile, int64_t size, float scale, float* row, int64_t stride) {
     TransposeScaled(size, size, rows, tile, kChunk, scale, row, stride);
   };
-  for (int64_t g = 0; g < plan.memory_groups; ++g) {
-    const int64_t tile = MemoryTile(plan, b, g * plan.sharing, chunk);
-    for (int64_t k = 0; k < plan.h_k; ++k) {
-      finish(sums.K + (tile * plan.h_k + k) * s.d_k * kChunk, s.d_k, static_cast<float>(call.scale),
-             out.K.data + position * out.K.stride + (g * plan.h_k + k) * s.d_k, out.K.stride);
-    }
-    for (int64_t k = 0; k < plan.h_v; ++k) {
-      finish(sums.V + (tile * plan.h_v + k) * s.d_v * kChunk, s.d_v, 1.0f,
-             out.V.data + position * out.V.stride + (g * plan.h_v + k) * s.d_v, out.V.stride);
-    }
+  for (int64_t k = 0; k < plan.keys.heads; ++k) {
+    finish(sums.K + MemoryTile(plan, plan.keys, b, k, chunk) * s.d_k * kChunk, s.d_k, static_cast<float>(call.scale),
+           out.K.data + position * out.K.stride + k * s.d_k, out.K.stride);
+  }
+  for (int64_t k = 0; k < plan.values.heads; ++k) {
+    finish(sums.V + MemoryTile(plan, plan.values, b, k, chunk) * s.d_v * kChunk, s.d_v, 1.0f,
+           out.V.data + position * out.V.stride + k * s.d_v, out.V.stride);
   }
   for (const MixingSide side : kMixingSides) {
     for (const MixingForm form : kMixingForms) {
@@ -216,8 +211,7 @@ void BackwardIn(const BackwardPass& pass) {
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.bias.data + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
-  const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks;
-  OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
+  OrderedReduction K_order(s.b * plan.keys.groups() * plan.chunks), V_order(s.b * plan.values.groups() * plan.chunks),
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0);
   const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order};
   const auto run = [&](int64_t task, int slot) {

@@ -254,13 +254,19 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
   return at;
 }
 
-// The sums of a batch row's and group's memory, from chunk 0 on, and the order in which tasks add to them: to those of
-// V and R_Mw in the pass that computes U, to those of K and R_Ml in the pass that computes dJ.
-struct MemorySums {
-  float *K, *V, *R_M[2][2];
-  OrderedReduction *K_order, *V_order;
-  int64_t first_chunk;  // in K_order and V_order
+// The sums of K, or of V, of a batch row and group, and the order in which tasks add to them.
+struct SumsOfMemory {
+  float* of_chunk_0;
+  OrderedReduction* order;
+  int64_t first_chunk;  // in `order`
   int64_t turn;         // this task's; 0: the sums hold nothing yet
+};
+
+// The sums of a task's memory. It adds to those of V and R_Mw in the pass that computes U, to those of K and R_Ml in
+// the pass that computes dJ.
+struct MemorySums {
+  SumsOfMemory K, V;
+  float* R_M[2][2];  // from chunk 0 on; in the order of V and of K
 };
 
 // ---- Steps ----
@@ -281,13 +287,13 @@ HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, in
                                ResultLane<Terms, kResult>* dU) {
   const AttentionPlan& plan = *tile.plan;
   const int64_t first_row = at.extent.first_row, depth = plan.Lanes(plan.shape.d_v), V_size = depth * kChunk;
-  const auto* V =
-      In<Terms>(tile.packed->V_by_position) + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
+  const auto* all_V = In<Terms>(tile.packed->V_by_position);
   for (int64_t k = 0; k < plan.h_v; ++k) {
+    const auto* V = all_V + TileReadBy(plan, plan.values, tile.b, tile.group, k, at.chunk) * V_size;
     TileNT<Terms, kResult>(tile.tiles, plan.rows - first_row, depth,
-                           In<Terms>(tile.dO) + (k * plan.rows + first_row) * depth, V + k * V_size,
+                           In<Terms>(tile.dO) + (k * plan.rows + first_row) * depth, V,
                            dU + k * pitch + first_row * kColumns<kResult>,
-                           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+                           NextShare(tile, V + plan.values.in_group * V_size, V_size), V_size / plan.tiles);
   }
 }
 
@@ -405,12 +411,12 @@ template <class Terms>
 HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const PositionLane<Terms>* dJ) {
   const AttentionPlan& plan = *tile.plan;
   const int64_t first_row = at.extent.first_row, K_size = kRow<Terms> * plan.d_k_padded, pitch = plan.position_pitch;
-  const auto* K =
-      In<Terms>(tile.packed->K_by_size) + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  const auto* all_K = In<Terms>(tile.packed->K_by_size);
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    TileNN<Terms>(tile.tiles, plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow<Terms>,
-                  K + k * K_size, tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
-                  NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
+    const auto* K = all_K + TileReadBy(plan, plan.keys, tile.b, tile.group, k, at.chunk) * K_size;
+    TileNN<Terms>(tile.tiles, plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow<Terms>, K,
+                  tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
+                  NextShare(tile, K + plan.keys.in_group * K_size, K_size), K_size / plan.tiles);
   }
 }
 

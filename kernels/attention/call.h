@@ -13,7 +13,8 @@
 // not attend: conv(S)[n, m] = Σ_{a<c_q, k<c_k} filter[a, k] · S[n - (c_q - 1) + a, m - left + k], head by head. The
 // kernel has them beside P_l and P_w.
 //
-// Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with KvHeads::kMultiQuery.
+// Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M of one head. Where K or V has fewer heads
+// than h_k or h_v, several heads of Q or U read one of them; what is mixed and convolved are J and W of their readers.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,11 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 namespace kernels {
 
-// kMultiQuery: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use (Shazeer 2019).
-// kGrouped: K[b, m, g, d_k] and V[b, m, g, d_v] have g heads, of which head i uses i / (h / g) (Ainslie et al. 2023).
-enum class KvHeads { kMultiHead, kMultiQuery, kGrouped };
+// Which head of K a query head reads, if there are fewer, r of them for each.
+enum class KeySharing {
+  kConsecutive,  // head i reads i / r (multi-query, Shazeer 2019; grouped-query attention, Ainslie et al. 2023)
+  kPairs,        // member p of pair g reads member p of pair g / r (differential attention's flash module)
+};
 // kCausal: query i sees the memory positions j ≤ i + m - n (with n = m: 0 … i). Needs n ≤ m.
 enum class AttentionCausality { kNone, kCausal };
 // kDense: bias[h, n, m]. kRelativePosition, T5's: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
@@ -48,10 +51,10 @@ struct AttentionShape {
   bool P_w = false, R_Xw = false, R_Mw = false;
   // Factors, of queries and memory positions together: h_k = h, or h = h_v.
   bool F_Xl = false, F_Ml = false, F_Xw = false, F_Mw = false;
-  int64_t c_ql = 0, c_kl = 0;              // queries and keys that conv_l reads; 0: no conv_l
-  int64_t c_qw = 0, c_kw = 0;              // conv_w
-  KvHeads kv_heads = KvHeads::kMultiHead;  // only kMultiHead is mixed
-  int64_t g = 0;                           // kGrouped: heads of K and V
+  int64_t c_ql = 0, c_kl = 0;  // queries and keys that conv_l reads; 0: no conv_l
+  int64_t c_qw = 0, c_kw = 0;  // conv_w
+  int64_t g_k = 0, g_v = 0;    // heads of K and of V, which divide h_k and h_v; 0: as many
+  KeySharing key_sharing = KeySharing::kConsecutive;
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
   int64_t buckets = 0;  // in bias_table
@@ -90,8 +93,8 @@ inline constexpr int kAttentionOperands = 17;
 template <typename T>
 struct AttentionOperands {
   T Q = {};           // [b, n, h_k, d_k]
-  T K = {};           // [b, m, h_k, d_k]; kMultiQuery: [b, m, d_k]; kGrouped: [b, m, g, d_k]
-  T V = {};           // [b, m, h_v, d_v]; kMultiQuery: [b, m, d_v]; kGrouped: [b, m, g, d_v]
+  T K = {};           // [b, m, g_k, d_k]; of one head also [b, m, d_k]
+  T V = {};           // [b, m, g_v, d_v]; of one head also [b, m, d_v]
   T P_l = {};         // [h_k, h]
   T P_w = {};         // [h, h_v]
   T R_Xl = {};        // [b, n, h_k, h]

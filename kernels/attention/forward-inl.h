@@ -45,9 +45,9 @@ HWY_NOINLINE void ForwardStrip(const ForwardPass& pass, const PackedMemory& pack
   for (int64_t q = 0; q < strip.valid; ++q) ValuesOfRow(strip, q, scratch.U);
   const int64_t V_size = kChunk / Terms::kTerms * plan.d_v_padded;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const int64_t tile = MemoryTile(plan, b, group, 0) * plan.h_v + k;
+    const int64_t tile = TileReadBy(plan, plan.values, b, group, k, 0);
     MultiplyRows<Terms>(strip, plan.d_v_padded, strip.At(scratch.U, k, 0), In<Terms>(packed.V_by_size) + tile * V_size,
-                        plan.h_v * V_size);
+                        plan.values.in_group * V_size);
     for (int64_t q = 0; q < strip.valid; ++q) {
       float* row = pass.O.data + (b * s.n + strip.first + q) * pass.O.stride + (group * plan.h_v + k) * s.d_v;
       std::copy_n(scratch.product + q * plan.d_v_padded, s.d_v, row);
@@ -102,12 +102,13 @@ HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileEx
                             const PositionLane<Terms>* U) {
   const AttentionPlan& plan = *tile.plan;
   const int64_t V_size = kRow<Terms> * plan.d_v_padded, pitch = plan.position_pitch;
-  const auto* V = In<Terms>(tile.packed->V_by_size) + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
+  const auto* all_V = In<Terms>(tile.packed->V_by_size);
   for (int64_t k = 0; k < plan.h_v; ++k) {
+    const auto* V = all_V + TileReadBy(plan, plan.values, tile.b, tile.group, k, chunk) * V_size;
     TileNN<Terms>(tile.tiles, plan.rows - extent.first_row, plan.d_v_padded,
-                  U + k * pitch + extent.first_row * kRow<Terms>, V + k * V_size,
+                  U + k * pitch + extent.first_row * kRow<Terms>, V,
                   tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
-                  NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+                  NextShare(tile, V + plan.values.in_group * V_size, V_size), V_size / plan.tiles);
   }
 }
 

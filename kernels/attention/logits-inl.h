@@ -124,13 +124,6 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   }
 }
 
-// The row of K or V at memory position `first` + j of this group's head 0.
-HWY_INLINE const float* MemoryRow(const QueryTile& queries, const ConstRows& rows, int64_t position, int64_t heads,
-                                  int64_t size) {
-  const int64_t group = queries.group / queries.plan->sharing;
-  return rows.Row(queries.b, position, queries.plan->shape.m) + group * heads * size;
-}
-
 // tile[head][row][j] = scale · Q·K (plus what the tile holds already), straight from the inputs.
 HWY_NOINLINE inline void LogitsInPlace(const QueryTile& queries, int64_t chunk, bool accumulate, float* tile) {
   const AttentionPlan& plan = *queries.plan;
@@ -138,13 +131,13 @@ HWY_NOINLINE inline void LogitsInPlace(const QueryTile& queries, int64_t chunk, 
   const int64_t first = chunk * kChunk, valid = std::min<int64_t>(kChunk, s.m - first);
   if (!accumulate) std::fill_n(tile, plan.TileFloats(plan.h_k), 0.0f);
   for (int64_t j = 0; j < valid; ++j) {
-    const float* K = MemoryRow(queries, queries.call->K, first + j, plan.h_k, s.d_k);
+    const float* row = queries.call->K.Row(queries.b, first + j, s.m);
     for (int64_t k = 0; k < plan.h_k; ++k) {
+      const float* K = row + plan.keys.Of(queries.group * plan.h_k + k) * s.d_k;
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float* Q =
             queries.call->Q.Row(queries.b, queries.first_query + q, s.n) + (queries.group * plan.h_k + k) * s.d_k;
-        tile[k * plan.pitch + q * kChunk + j] +=
-            static_cast<float>(queries.call->scale) * DotProduct(s.d_k, Q, K + k * s.d_k);
+        tile[k * plan.pitch + q * kChunk + j] += static_cast<float>(queries.call->scale) * DotProduct(s.d_k, Q, K);
       }
     }
   }
@@ -157,11 +150,11 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk, valid = std::min<int64_t>(kChunk, s.m - first);
   for (int64_t j = 0; j < valid; ++j) {
-    const float* V = MemoryRow(queries, queries.call->V, first + j, plan.h_v, s.d_v);
+    const float* row = queries.call->V.Row(queries.b, first + j, s.m);
     for (int64_t k = 0; k < plan.h_v; ++k) {
+      const float* v = row + plan.values.Of(queries.group * plan.h_v + k) * s.d_v;
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float u = U[k * plan.pitch + q * kChunk + j];
-        const float* v = V + k * s.d_v;
         float* sum = O + (k * plan.rows + q) * plan.d_v_padded;
         ForVectors(
             d, s.d_v,
@@ -186,12 +179,10 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   if (extent.starts) StartLogits(queries, chunk, extent.first_row, L);
   const int64_t depth = CeilDivide<int64_t>(s.d_k, Terms::kTerms), K_size = depth * kChunk, share = K_size / plan.tiles;
   if (plan.in_place) LogitsInPlace(queries, chunk, extent.starts && !s.MixesLogits(), s.MixesLogits() ? J : L);
-  const LaneOf<Terms>* K = plan.in_place ? nullptr
-                                         : In<Terms>(queries.packed->K_by_position) +
-                                               MemoryTile(plan, queries.b, queries.group, chunk) * plan.h_k * K_size;
+  const LaneOf<Terms>* K = In<Terms>(queries.packed->K_by_position);
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
-    const LaneOf<Terms>* K_head = K + k * K_size;
-    const LaneOf<Terms>* next = NextShare(queries, K_head + plan.h_k * K_size, K_size);
+    const LaneOf<Terms>* K_head = K + TileReadBy(plan, plan.keys, queries.b, queries.group, k, chunk) * K_size;
+    const LaneOf<Terms>* next = NextShare(queries, K_head + plan.keys.in_group * K_size, K_size);
     const LaneOf<Terms>* Q = In<Terms>(queries.Q) + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {

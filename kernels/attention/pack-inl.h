@@ -218,9 +218,15 @@ HWY_INLINE void AddMatrices(int64_t count, const float* a, const float* b, float
   for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
 }
 
-// Where the K (or V) tile of a group's first head lies in its packed array.
-HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t group, int64_t chunk) {
-  return (b * plan.memory_groups + group / plan.sharing) * plan.chunks + chunk;
+// Where a chunk of a head of K (or V) lies in [b][group][chunk][in_group], and that which a group's query head k reads.
+HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, const MemoryHeads& memory, int64_t b, int64_t head,
+                              int64_t chunk) {
+  return memory.in_group > 1 ? (b * plan.chunks + chunk) * memory.heads + head
+                             : (b * memory.heads + head) * plan.chunks + chunk;
+}
+HWY_INLINE int64_t TileReadBy(const AttentionPlan& plan, const MemoryHeads& memory, int64_t b, int64_t group, int64_t k,
+                              int64_t chunk) {
+  return MemoryTile(plan, memory, b, memory.Of(group * plan.h + k), chunk);
 }
 
 // One chunk of a mixing by position in pairs: out[pair][other][kChunk] of R's elements pair · 2 · step + other ·
@@ -265,31 +271,28 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   // The first heads here, and below each head's neighbour while it is packed itself.
   PrefetchRows(valid, s.d_k, K);
   PrefetchRows(valid, s.d_v, V);
-  for (int64_t g = 0; g < plan.memory_groups; ++g) {
-    const int64_t tile = MemoryTile(plan, b, g * plan.sharing, chunk);
-    for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
-      const ConstRows head = K + (g * plan.h_k + k) * s.d_k;
-      const int64_t at = tile * plan.h_k + k;
-      PrefetchRows(valid, s.d_k, head + s.d_k);
-      if (packed.K_by_position != nullptr) {
-        by_position(head, s.d_k, In<Terms>(packed.K_by_position) + at * plan.Lanes(s.d_k) * kChunk);
-      }
-      if (packed.K_by_size != nullptr) {
-        by_size(head, s.d_k, plan.d_k_padded,
-                In<Terms>(packed.K_by_size) + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
-      }
+  for (int64_t k = 0; k < plan.keys.heads && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
+    const ConstRows head = K + k * s.d_k;
+    const int64_t at = MemoryTile(plan, plan.keys, b, k, chunk);
+    PrefetchRows(valid, s.d_k, head + s.d_k);
+    if (packed.K_by_position != nullptr) {
+      by_position(head, s.d_k, In<Terms>(packed.K_by_position) + at * plan.Lanes(s.d_k) * kChunk);
     }
-    for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
-      const ConstRows head = V + (g * plan.h_v + k) * s.d_v;
-      const int64_t at = tile * plan.h_v + k;
-      PrefetchRows(valid, s.d_v, head + s.d_v);
-      if (packed.V_by_size != nullptr) {
-        by_size(head, s.d_v, plan.d_v_padded,
-                In<Terms>(packed.V_by_size) + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
-      }
-      if (packed.V_by_position != nullptr) {
-        by_position(head, s.d_v, In<Terms>(packed.V_by_position) + at * plan.Lanes(s.d_v) * kChunk);
-      }
+    if (packed.K_by_size != nullptr) {
+      by_size(head, s.d_k, plan.d_k_padded,
+              In<Terms>(packed.K_by_size) + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
+    }
+  }
+  for (int64_t k = 0; k < plan.values.heads && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
+    const ConstRows head = V + k * s.d_v;
+    const int64_t at = MemoryTile(plan, plan.values, b, k, chunk);
+    PrefetchRows(valid, s.d_v, head + s.d_v);
+    if (packed.V_by_size != nullptr) {
+      by_size(head, s.d_v, plan.d_v_padded,
+              In<Terms>(packed.V_by_size) + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
+    }
+    if (packed.V_by_position != nullptr) {
+      by_position(head, s.d_v, In<Terms>(packed.V_by_position) + at * plan.Lanes(s.d_v) * kChunk);
     }
   }
   for (const MixingSide side : kMixingSides) {

@@ -1,6 +1,7 @@
 #include "crosstalk/kernels/attention/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/runtime/check.h"
@@ -26,10 +27,10 @@ constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // for the least numb
 constexpr int64_t kNearRowBytes = 12 << 20;
 constexpr int64_t kNearMemory = 24 << 20;
 
-// Queries of a strip (workspace.h), which computes a dozen rows around it again; the bytes of its buffers; and the
-// tasks below which strips are shorter, so that there is one for each thread.
+// Queries of a strip (workspace.h), which computes a dozen rows around it again, and the bytes of its buffers.
 constexpr int64_t kStripRows = 64;
 constexpr int64_t kStripBytes = 256 << 20;
+// The tasks below which tasks are made smaller, so that there is one for each thread.
 constexpr int64_t kFewTasks = 8;
 
 // Throws a usage error unless the shape is one of the family.
@@ -45,10 +46,7 @@ void CheckShape(const AttentionShape& s) {
                   "attention: factors of queries and of memory positions go together");
   CROSSTALK_CHECK(!s.F_Xl || s.h_k == s.h, "attention: with factors of logits h_k=", s.h_k, " must equal h=", s.h);
   CROSSTALK_CHECK(!s.F_Xw || s.h == s.h_v, "attention: with factors of weights h=", s.h, " must equal h_v=", s.h_v);
-  CROSSTALK_CHECK(s.kv_heads == KvHeads::kMultiHead || (!s.MixesLogits() && !s.MixesWeights()),
-                  "attention: heads that share keys and values cannot be mixed");
-  CROSSTALK_CHECK(s.kv_heads != KvHeads::kGrouped || (s.g >= 1 && s.h % s.g == 0), "attention: h=", s.h,
-                  " heads cannot share g=", s.g, " heads of keys and values");
+  CheckMemoryHeads(s);
   CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
                   " m=", s.m);
   CROSSTALK_CHECK((s.c_ql > 0) == (s.c_kl > 0) && (s.c_qw > 0) == (s.c_kw > 0),
@@ -70,6 +68,14 @@ int64_t RowsOfStrip(const AttentionPlan& plan, bool backward) {
   return std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
 }
 
+// Heads of a few queries that are computed together, as they read the same rows of K and of V.
+int64_t HeadsTogether(const AttentionPlan& plan) {
+  const int64_t most = std::gcd(plan.keys.neighbours, plan.values.neighbours);
+  int64_t heads = most;
+  while (heads > 1 && (most % heads != 0 || plan.shape.b * plan.shape.h < kFewTasks * heads)) --heads;
+  return heads;
+}
+
 // By sizes other than the number of queries: one that is decoded alone has the same bits.
 bool FillsTiles(const AttentionShape& s) {
   return s.precision == Precision::kBFloat16 && BFloat16UnitInUse() == BFloat16Unit::kTiles && !s.Convolves() &&
@@ -78,8 +84,29 @@ bool FillsTiles(const AttentionShape& s) {
 
 }  // namespace
 
+void CheckMemoryHeads(const AttentionShape& s) {
+  const auto check = [](const char* shared, int64_t g, const char* readers, int64_t heads, int64_t multiple) {
+    CROSSTALK_CHECK(g == 0 || (g > 0 && heads % g == 0), "attention: ", readers, "=", heads, " heads cannot share ",
+                    shared, "=", g, ", which must divide them");
+    CROSSTALK_CHECK(g == 0 || g == heads || (g % multiple == 0 && heads % multiple == 0), "attention: pairs of ",
+                    readers, "=", heads, " heads cannot share pairs of ", shared, "=", g, ": both must be even");
+  };
+  check("g_k", s.g_k, "h_k", s.h_k, s.key_sharing == KeySharing::kPairs ? 2 : 1);
+  check("g_v", s.g_v, "h_v", s.h_v, 1);
+}
+
 bool IsSupported(const AttentionShape& s) {
   return !s.Convolves() || !(s.R_Xl || s.R_Ml || s.R_Xw || s.R_Mw || s.F_Xl || s.F_Xw);
+}
+
+MemoryHeads::MemoryHeads(int64_t memory_heads, int64_t query_heads, KeySharing sharing, bool mixed)
+    : heads(memory_heads > 0 ? memory_heads : query_heads), in_group(mixed ? heads : 1), readers(query_heads) {
+  const int64_t share = query_heads / heads, together = sharing == KeySharing::kPairs && share > 1 ? 2 : 1;
+  neighbours = together == 1 ? share : 1;
+  for (int64_t i = 0; i < query_heads; ++i) {
+    const int64_t pair = i / together;
+    readers[static_cast<size_t>(i)] = {.head = pair / share * together + i % together, .place = pair % share};
+  }
 }
 
 AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shape(s) {
@@ -90,16 +117,16 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   }
   const bool mixes = s.MixesLogits() || s.MixesWeights();
   const bool backward = pass == AttentionPass::kBackward;
-  groups = mixes ? 1 : s.h;
-  h_k = mixes ? s.h_k : 1;
-  h = mixes ? s.h : 1;
-  h_v = mixes ? s.h_v : 1;
-  if (s.kv_heads == KvHeads::kMultiQuery) sharing = groups;
-  if (s.kv_heads == KvHeads::kGrouped) sharing = s.h / s.g;
-  memory_groups = groups / sharing;
-  chunks = CeilDivide<int64_t>(s.m, kChunk);
-
   terms = s.precision == Precision::kBFloat16 ? 2 : 1;
+  in_place = s.n <= kInPlaceQueries && terms == 1 && !s.Convolves();
+  keys = MemoryHeads(s.g_k, s.h_k, s.key_sharing, mixes);
+  values = MemoryHeads(s.g_v, s.h_v, KeySharing::kConsecutive, mixes);
+  const int64_t together = in_place && !backward ? HeadsTogether(*this) : 1;
+  groups = mixes ? 1 : s.h / together;
+  h_k = mixes ? s.h_k : together;
+  h = mixes ? s.h : together;
+  h_v = mixes ? s.h_v : together;
+  chunks = CeilDivide<int64_t>(s.m, kChunk);
   on_tiles = FillsTiles(s);
   const int64_t columns = on_tiles ? kTileBlock : kMaxLanes;
   d_k_padded = RoundUp(s.d_k, columns);
@@ -111,7 +138,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   rows = mixes ? kMixedRows : kMostRows;
   while (rows > kQueryGroup && std::max({h_k, h, h_v}) * kChunk * 4 * rows > kTileBytes) rows /= 2;
   // Bytes of K, V and their sums that each block of a backward pass reads and writes, in any precision (attention.cc).
-  const int64_t memory_bytes = m_padded() * (4 * h_k * s.d_k + 3 * h_v * s.d_v) * 4;
+  const int64_t memory_bytes = m_padded() * (4 * keys.in_group * s.d_k + 3 * values.in_group * s.d_v) * 4;
   const int64_t least_rows = kLeastKeptRows[backward ? 1 : 0], most_bytes = kMostRowBytes[backward ? 1 : 0];
   const int64_t enough_bytes = backward && memory_bytes > kNearMemory ? most_bytes : kNearRowBytes;
   keep_rows = row_bytes > 0 && row_bytes * least_rows <= most_bytes;
@@ -123,14 +150,13 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const bool computes_twice = s.MixesWeights() && !keep_rows;
   tiles = std::clamp<int64_t>((computes_twice ? kLongBlock : kBlock) / rows, 1, kMostTiles);
   while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && too_many(rows * tiles)))) --tiles;
-  in_place = s.n <= kInPlaceQueries && terms == 1;
   // A mixing by position takes four queries at a time.
   if (in_place && !backward)
     rows = mixings[kLogits].MixesByPosition() || mixings[kWeights].MixesByPosition() ? kInPlaceQueries : s.n;
   if (s.Convolves()) {
     rows = RowsOfStrip(*this, backward);
     tiles = 1;
-    keep_rows = in_place = false;
+    keep_rows = false;
   }
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
@@ -156,8 +182,7 @@ void CheckSoftmaxStats(const AttentionShape& s, const SoftmaxStats& stats) {
 PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena) {
   const AttentionShape& s = plan.shape;
   const bool backward = pass == AttentionPass::kBackward;
-  const int64_t k_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_k;
-  const int64_t v_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_v;
+  const int64_t k_tiles = s.b * plan.chunks * plan.keys.heads, v_tiles = s.b * plan.chunks * plan.values.heads;
   if (!plan.in_place) K_by_position = arena.Floats(k_tiles * plan.Lanes(s.d_k) * kChunk);
   if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
   if (backward) K_by_size = arena.Floats(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/attention/call.h"
@@ -85,6 +86,27 @@ inline constexpr int kRow = kChunk / Terms::kTerms;
 
 enum class AttentionPass { kForward, kBackward };
 
+// The heads of K, or of V, and the query heads that read them.
+struct MemoryHeads {
+  struct Reader {
+    int64_t head = 0;   // that it reads
+    int64_t place = 0;  // among the readers of that head
+  };
+
+  MemoryHeads() = default;
+  // `mixed`: one task reads them all, else one of them.
+  MemoryHeads(int64_t memory_heads, int64_t query_heads, KeySharing sharing, bool mixed);
+
+  int64_t groups() const { return heads / in_group; }
+  int64_t Of(int64_t query_head) const { return readers[static_cast<size_t>(query_head)].head; }
+  int64_t PlaceOf(int64_t query_head) const { return readers[static_cast<size_t>(query_head)].place; }
+
+  int64_t heads = 1;
+  int64_t in_group = 1;         // that a task reads: all where heads are mixed, else one
+  int64_t neighbours = 1;       // query heads that read one head and lie together
+  std::vector<Reader> readers;  // by query head
+};
+
 // A tile holds, for each head, `rows` queries by kChunk memory positions: T[head][row][kChunk], heads `pitch` apart
 // (one vector of padding keeps equal rows of neighbouring heads out of the same cache set). A few of them fit into the
 // second-level cache. A block is `tiles` tiles, whose queries share each visit to a chunk of K and V, which come from
@@ -96,11 +118,11 @@ struct AttentionPlan {
   AttentionShape shape;
   SideShape mixings[2];  // by MixingSide
   FilterShape filters[2];
-  // Without head mixing every head is computed on its own, as a group of one; else one group holds all heads.
+  // With head mixing one group holds all heads. Else every head is computed on its own, as a group of one; of a few
+  // queries, those that share K and V together, so that their rows are read once.
   int64_t groups = 1;
   int64_t h_k = 1, h = 1, h_v = 1;  // heads of a group
-  int64_t memory_groups = 1;        // groups of K and V, each of which `sharing` groups use
-  int64_t sharing = 1;
+  MemoryHeads keys, values;
   int64_t chunks = 0;  // the memory's
   int64_t d_k_padded = 0, d_v_padded = 0;
   int64_t rows = 0, tiles = 0;    // queries of a tile; tiles of a block
@@ -169,15 +191,15 @@ class Arena {
   size_t used_ = 0;
 };
 
-// Shared read-only operands, packed once per call. MemoryTile (pack-inl.h) finds a tile of
-// [b][group][chunk]; groups are memory_groups. In bfloat16 the dimension of pairs is half as long; the mixings of
-// logits are float.
+// Shared read-only operands, packed once per call. MemoryTile (pack-inl.h) finds the tiles of
+// [b][group][chunk]; groups and g_k, g_v are those of MemoryHeads. In bfloat16 the dimension of pairs is half as long;
+// the mixings of logits are float.
 struct PackedMemory {
   PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
-  Lanes<SizePair> K_by_position;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
-  Lanes<PositionPair> V_by_size;  // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
-  Lanes<PositionPair> K_by_size;  // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
-  Lanes<SizePair> V_by_position;  // [b][group][chunk][h_v][d_v][kChunk]; backward
+  Lanes<SizePair> K_by_position;  // [b][group][chunk][g_k][d_k][kChunk]; unless read in place
+  Lanes<PositionPair> V_by_size;  // [b][group][chunk][g_v][kChunk][d_v_padded]; forward, unless read in place
+  Lanes<PositionPair> K_by_size;  // [b][group][chunk][g_k][kChunk][d_k_padded]; backward
+  Lanes<SizePair> V_by_position;  // [b][group][chunk][g_v][d_v][kChunk]; backward
   // By MixingSide, where the side has such mixings; P packed for MixHeads.
   Lanes<HeadPair> P[2];            // [in][out]; static mixing only, like its transpose
   Lanes<HeadPair> P_back[2];       // [out][in]

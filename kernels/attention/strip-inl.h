@@ -308,9 +308,9 @@ HWY_NOINLINE void ConvolvedLogits(const Strip& strip, bool keeps_J, float* J_buf
     PackQueries<Terms>(false, queries, padded, s.d_k,
                        strip.call.Q.From(strip.b, first + skipped, s.n) + (strip.group * plan.h_k + k) * s.d_k,
                        static_cast<float>(strip.call.scale), Q);
-    const int64_t tile = MemoryTile(plan, strip.b, strip.group, 0) * plan.h_k + k;
+    const int64_t tile = TileReadBy(plan, plan.keys, strip.b, strip.group, k, 0);
     RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_k), Q, In<Terms>(strip.packed.K_by_position) + tile * K_size,
-                  plan.h_k * K_size, J + skipped * sizes.pitch, sizes.pitch);
+                  plan.keys.in_group * K_size, J + skipped * sizes.pitch, sizes.pitch);
     if (!filter.present()) continue;
     for (int64_t r = 0; r < skipped; ++r) std::fill_n(J + r * sizes.pitch, strip.columns, 0.0f);
     for (int64_t r = skipped + queries; r < J_rows; ++r) std::fill_n(J + r * sizes.pitch, strip.columns, 0.0f);

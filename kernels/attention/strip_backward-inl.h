@@ -31,10 +31,10 @@ HWY_NOINLINE void ValueGradientsOfStrip(const Strip& strip, const ConstRows& dO,
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(strip.b, strip.first, s.n) + (strip.group * plan.h_v + k) * s.d_v;
     PackQueries<Terms>(false, queries, padded, s.d_v, head, 1.0f, packed_dO);
-    const int64_t tile = MemoryTile(plan, strip.b, strip.group, 0) * plan.h_v + k;
+    const int64_t tile = TileReadBy(plan, plan.values, strip.b, strip.group, k, 0);
     RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_v), packed_dO,
-                  In<Terms>(strip.packed.V_by_position) + tile * V_size, plan.h_v * V_size, strip.At(dU_buffer, k, 0),
-                  strip.sizes.pitch);
+                  In<Terms>(strip.packed.V_by_position) + tile * V_size, plan.values.in_group * V_size,
+                  strip.At(dU_buffer, k, 0), strip.sizes.pitch);
   }
 }
 
@@ -59,25 +59,24 @@ HWY_INLINE void PrefetchChunk(const Strip& strip, const float* S) {
   }
 }
 
-// sums[chunk][head][size][kChunk] += Σ_q A[head][q][size] · S[head][q] over the strip's own rows, in its turn. `order`
-// counts from first_chunk on.
+// sums[chunk][head][size][kChunk] += Σ_q A[k][q][size] · S[k][q] over the strip's own rows and the `heads` query heads
+// k that read the head, in their order, in its turn.
 template <class Terms>
-HWY_NOINLINE void AddRowsToMemory(const Strip& strip, int64_t heads, int64_t size, const LaneOf<Terms>* A,
-                                  float* S_buffer, float* sums, OrderedReduction& order, int64_t first_chunk,
-                                  int64_t turn) {
+HWY_NOINLINE void AddRowsToMemory(const Strip& strip, const MemoryHeads& memory, int64_t heads, int64_t size,
+                                  const LaneOf<Terms>* A, float* S_buffer, const SumsOfMemory& sums) {
   const int64_t rows = strip.plan.Lanes(strip.valid), A_size = strip.plan.Lanes(strip.plan.rows) * size;
   ClearRows(strip, heads, strip.valid, RoundUp<int64_t>(strip.valid, 2), S_buffer);
   for (int64_t chunk = 0; chunk < strip.plan.chunks; ++chunk) {
-    order.WaitFor(first_chunk + chunk, turn);
-    float* const chunk_sums = sums + chunk * heads * size * kChunk;
+    sums.order->WaitFor(sums.first_chunk + chunk, sums.turn);
+    float* const chunk_sums = sums.of_chunk_0 + chunk * memory.in_group * size * kChunk;
     const bool seen = chunk * kChunk < strip.columns;
-    if (!seen && turn == 0) std::fill_n(chunk_sums, heads * size * kChunk, 0.0f);
+    if (!seen && sums.turn == 0) std::fill_n(chunk_sums, memory.in_group * size * kChunk, 0.0f);
     for (int64_t k = 0; seen && k < heads; ++k) {
       const float* S = strip.At(S_buffer, k, 0) + chunk * kChunk;
       if (k + 1 < heads) PrefetchChunk(strip, S + strip.sizes.head_pitch);
       const auto add = [&](const LaneOf<Terms>* B, int64_t b_row) HWY_ATTR {
-        float* const sum = chunk_sums + k * size * kChunk;
-        if (turn == 0) {
+        float* const sum = chunk_sums + memory.Of(k) * size * kChunk;
+        if (sums.turn == 0 && memory.PlaceOf(k) == 0) {
           RowsTN<Terms, Result::kSet>(rows, size, A + k * A_size, B, b_row, sum);
         } else {
           RowsTN<Terms, Result::kAdd>(rows, size, A + k * A_size, B, b_row, sum);
@@ -90,7 +89,7 @@ HWY_NOINLINE void AddRowsToMemory(const Strip& strip, int64_t heads, int64_t siz
         add(strip.scratch.pairs, kChunk);
       }
     }
-    order.Done(first_chunk + chunk);
+    sums.order->Done(sums.first_chunk + chunk);
   }
 }
 
@@ -185,8 +184,7 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
     }
   }
   CopyOwnRows<Terms>(strip, plan.h_v, s.d_v, pass.dO, In<Terms>(scratch.dO_rows));
-  AddRowsToMemory<Terms>(strip, plan.h_v, s.d_v, In<Terms>(scratch.dO_rows), scratch.U, sums.V, *sums.V_order,
-                         sums.first_chunk, sums.turn);
+  AddRowsToMemory<Terms>(strip, plan.values, plan.h_v, s.d_v, In<Terms>(scratch.dO_rows), scratch.U, sums.V);
 
   // dW and dL, P_l and dC. Without a convolution dW is dY.
   if (convolves_w) {
@@ -227,17 +225,16 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
   }
   const int64_t K_size = kChunk / Terms::kTerms * plan.d_k_padded;
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const int64_t tile = MemoryTile(plan, b, group, 0) * plan.h_k + k;
+    const int64_t tile = TileReadBy(plan, plan.keys, b, group, k, 0);
     MultiplyRows<Terms>(strip, plan.d_k_padded, strip.At(dJ, k, 0), In<Terms>(packed.K_by_size) + tile * K_size,
-                        plan.h_k * K_size);
+                        plan.keys.in_group * K_size);
     for (int64_t q = 0; q < strip.valid; ++q) {
       CopyScaled(s.d_k, static_cast<float>(pass.call.scale), scratch.product + q * plan.d_k_padded,
                  pass.out.Q.data + (b * s.n + strip.first + q) * pass.out.Q.stride + (group * plan.h_k + k) * s.d_k);
     }
   }
   CopyOwnRows<Terms>(strip, plan.h_k, s.d_k, pass.call.Q, In<Terms>(scratch.Q_rows));
-  AddRowsToMemory<Terms>(strip, plan.h_k, s.d_k, In<Terms>(scratch.Q_rows), dJ, sums.K, *sums.K_order, sums.first_chunk,
-                         sums.turn);
+  AddRowsToMemory<Terms>(strip, plan.keys, plan.h_k, s.d_k, In<Terms>(scratch.Q_rows), dJ, sums.K);
 }
 
 CROSSTALK_END_TARGET

@@ -75,9 +75,9 @@ struct WantedGradients {
 struct BackwardSums {
   BackwardSums(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
     const AttentionShape& s = plan.shape;
-    const int64_t tasks = s.b * plan.groups * plan.blocks, chunks = s.b * plan.memory_groups * plan.chunks;
-    K = arena.Floats(chunks * plan.h_k * s.d_k * kChunk);
-    V = arena.Floats(chunks * plan.h_v * s.d_v * kChunk);
+    const int64_t tasks = s.b * plan.groups * plan.blocks, chunks = s.b * plan.chunks;
+    K = arena.Floats(chunks * plan.keys.heads * s.d_k * kChunk);
+    V = arena.Floats(chunks * plan.values.heads * s.d_v * kChunk);
     for (const MixingSide side : kMixingSides) {
       for (const MixingForm form : kMixingForms) {
         if (!wanted.mixings[side][kByPosition[form]]) continue;
@@ -91,9 +91,9 @@ struct BackwardSums {
     if (wanted.distances) buckets = arena.Floats(tasks * plan.h * s.buckets);
   }
 
-  // All tasks that share a chunk of memory add to its sums, in order. Groups are memory_groups.
-  float* K = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
-  float* V = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]
+  // All tasks that share a chunk of memory add to its sums, in order. Groups and g_k, g_v are those of MemoryHeads.
+  float* K = nullptr;  // [b][group][chunk][g_k][d_k][kChunk]
+  float* V = nullptr;  // [b][group][chunk][g_v][d_v][kChunk]
   // By MixingSide and MixingForm: [b][chunk][in][out][kChunk], and of factors [b][chunk][5][h][kChunk].
   float* R_M[2][2] = {};
   // Each task's own, summed in order at the end.
@@ -110,12 +110,13 @@ class TaskOrder {
       : rows_(plan.shape.b), length_(plan.groups * plan.blocks) {
     if (wanted.bias) return;  // its gradient is added up row after row
     own_rows_ = OwnRows(rows_, threads);
-    if (plan.memory_groups < plan.groups) abreast_ = std::clamp<int64_t>(rows_ - own_rows_, 1, threads);
+    if (std::min(plan.keys.groups(), plan.values.groups()) < plan.groups)
+      abreast_ = std::clamp<int64_t>(rows_ - own_rows_, 1, threads);
   }
   // The first batch rows, so many, are a thread's each from their first task to the last.
   int64_t own_rows() const { return own_rows_; }
   int64_t tasks_of_row() const { return length_; }
-  // Those of the others, by their numbers, except where all heads share K and V, so that each would wait for the one
+  // Those of the others, by their numbers, except where heads share K or V, so that each would wait for the one
   // before: there as many rows as there are threads take turns.
   int64_t other_tasks() const { return (rows_ - own_rows_) * length_; }
   // The number of the one that begins i-th.

@@ -60,27 +60,35 @@ class Array {
 // The core's inputs. Also the type of its gradients, where `mask` and `multiplier` stay absent.
 template <typename T>
 struct CoreInputs {
-  Array<T> Q;           // [b, n, d_k, h_k]
-  Array<T> K;           // [b, m, d_k, h_k]; or fewer heads, each of which as many share
-  Array<T> V;           // [b, m, d_v, h_v]; or fewer
-  Array<T> P_l;         // [h_k, h]
-  Array<T> P_w;         // [h, h_v]
-  Array<T> R_Xl;        // [b, n, h_k, h]
-  Array<T> R_Ml;        // [b, m, h_k, h]
-  Array<T> R_Xw;        // [b, n, h, h_v]
-  Array<T> R_Mw;        // [b, m, h, h_v]
-  Array<T> F_Xl;        // [b, n, 5, h]: factors of one more R_Xl
-  Array<T> F_Ml;        // [b, m, 5, h]
-  Array<T> F_Xw;        // [b, n, 5, h]
-  Array<T> F_Mw;        // [b, m, 5, h]
-  Array<T> conv_l;      // [c_ql, c_kl, h_k]
-  Array<T> conv_w;      // [c_qw, c_kw, h]
-  Array<T> bias;        // [h, n, m]
-  Array<uint8_t> mask;  // [b, n, m], 1 = attend
-  Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
-  T scale = T(1);       // J is multiplied by it
+  Array<T> Q;              // [b, n, d_k, h_k]
+  Array<T> K;              // [b, m, d_k, h_k]; or fewer heads, each of which as many share
+  Array<T> V;              // [b, m, d_v, h_v]; or fewer
+  bool key_pairs = false;  // pairs of heads share pairs of K's fewer heads
+  Array<T> P_l;            // [h_k, h]
+  Array<T> P_w;            // [h, h_v]
+  Array<T> R_Xl;           // [b, n, h_k, h]
+  Array<T> R_Ml;           // [b, m, h_k, h]
+  Array<T> R_Xw;           // [b, n, h, h_v]
+  Array<T> R_Mw;           // [b, m, h, h_v]
+  Array<T> F_Xl;           // [b, n, 5, h]: factors of one more R_Xl
+  Array<T> F_Ml;           // [b, m, 5, h]
+  Array<T> F_Xw;           // [b, n, 5, h]
+  Array<T> F_Mw;           // [b, m, 5, h]
+  Array<T> conv_l;         // [c_ql, c_kl, h_k]
+  Array<T> conv_w;         // [c_qw, c_kw, h]
+  Array<T> bias;           // [h, n, m]
+  Array<uint8_t> mask;     // [b, n, m], 1 = attend
+  Array<T> multiplier;     // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
+  T scale = T(1);          // J is multiplied by it
   int64_t left_l = 0, left_w = 0;
 };
+
+// The head of K that head k of Q reads.
+template <typename T>
+int64_t KeyHeadOf(const CoreInputs<T>& in, int64_t k) {
+  const int64_t readers = in.Q.size(3) / in.K.size(3), together = in.key_pairs && readers > 1 ? 2 : 1;
+  return k / together / readers * together + k % together;
+}
 
 template <typename T>
 struct CoreValues {
@@ -234,7 +242,7 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
       for (int64_t m = 0; m < S; ++m)
         for (int64_t k = 0; k < H_k; ++k) {
           T dot = 0;
-          for (int64_t d = 0; d < in.Q.size(2); ++d) dot += in.Q(b, n, d, k) * in.K(b, m, d, k * in.K.size(3) / H_k);
+          for (int64_t d = 0; d < in.Q.size(2); ++d) dot += in.Q(b, n, d, k) * in.K(b, m, d, KeyHeadOf(in, k));
           v.J(b, n, m, k) = in.scale * dot;
         }
 
@@ -361,8 +369,8 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
       for (int64_t m = 0; m < S; ++m)
         for (int64_t e = 0; e < in.Q.size(2); ++e)
           for (int64_t k = 0; k < H_k; ++k) {
-            d.Q(b, n, e, k) += in.scale * dJ(b, n, m, k) * in.K(b, m, e, k * in.K.size(3) / H_k);
-            d.K(b, m, e, k * in.K.size(3) / H_k) += in.scale * dJ(b, n, m, k) * in.Q(b, n, e, k);
+            d.Q(b, n, e, k) += in.scale * dJ(b, n, m, k) * in.K(b, m, e, KeyHeadOf(in, k));
+            d.K(b, m, e, KeyHeadOf(in, k)) += in.scale * dJ(b, n, m, k) * in.Q(b, n, e, k);
           }
   return d;
 }

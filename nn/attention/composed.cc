@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops.h"
@@ -137,17 +138,46 @@ Variable Convolved(const Variable& S, const Variable& filter, int64_t left, cons
   return masked(ConvolveHeads(masked(S), filter, left, causal ? CausalConvolution::kYes : CausalConvolution::kNo));
 }
 
+// x[b, n, heads, d] or [b, heads, n, m] with `dim`, that of heads, cut into [p, r, t]: head (p·r + i)·t + member, of
+// which the r heads i read member `member` of pair p in a memory of p·t heads. t is 2 where pairs share pairs, else 1.
+Variable CutHeads(const Variable& x, int dim, int64_t memory_heads, int64_t t) {
+  std::vector<int64_t> sizes = x.shape().ToVector();
+  const int64_t readers = sizes[static_cast<size_t>(dim)] / memory_heads;
+  sizes[static_cast<size_t>(dim)] = memory_heads / t;
+  sizes.insert(sizes.begin() + dim + 1, {readers, t});
+  return Reshape(x, Shape(sizes));
+}
+
+// K or V[b, m, g, d] as [b, m, p, t, d].
+Variable CutMemory(const Variable& x, int64_t t) {
+  return Reshape(x, {x.size(0), x.size(1), x.size(2) / t, t, x.size(3)});
+}
+
+// J[b, h_k, n, m] / scale. K[b, m, d_k] of one head is the memory itself.
+Variable DotProducts(const Variable& Q, const Variable& K, const kernels::AttentionShape& s) {
+  if (K.rank() == 3) return Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, K});
+  if (s.g_k == s.h_k) return Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, K});
+  const int64_t t = s.key_sharing == kernels::KeySharing::kPairs ? 2 : 1;
+  const Variable J = Einsum("J[b,p,r,t,n,m] = einsum(Q[b,n,p,r,t,d_k], K[b,m,p,t,d_k])",
+                            {CutHeads(Q, /*dim=*/2, s.g_k, t), CutMemory(K, t)});
+  return Reshape(J, {s.b, s.h_k, s.n, s.m});
+}
+
+// O[b, n, h_v, d_v].
+Variable WeightedValues(const Variable& U, const Variable& V, const kernels::AttentionShape& s) {
+  if (V.rank() == 3) return Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, V});
+  if (s.g_v == s.h_v) return Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, V});
+  const Variable O = Einsum("O[b,n,p,r,t,d_v] = einsum(U[b,p,r,t,n,m], V[b,m,p,t,d_v])",
+                            {CutHeads(U, /*dim=*/1, s.g_v, 1), CutMemory(V, 1)});
+  return Reshape(O, {s.b, s.n, s.h_v, s.d_v});
+}
+
 }  // namespace
 
 ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture) {
   const kernels::AttentionShape s = BindShape(call);
-  const bool own_memory = s.kv_heads != kernels::KvHeads::kMultiQuery;
-  const bool grouped = s.kv_heads == kernels::KvHeads::kGrouped;
-  const Variable K = grouped ? ForEachHead(call.K, s.h_k) : call.K, V = grouped ? ForEachHead(call.V, s.h_v) : call.V;
-
   const Variable Q = call.scale == 1.0 ? call.Q : Scale(call.Q, call.scale);  // smaller than J
-  const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, K})
-                                : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, K});
+  const Variable J = DotProducts(Q, call.K, s);
   const Tensor mask = CombinedMask(call, s, s.causality);
   const Variable C = Convolved(J, call.conv_l, call.left_l, call, s);
   // In float under bf16 too: an error of a logit is one of the exponent.
@@ -163,16 +193,14 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   const Variable W_c = Convolved(W, call.conv_w, call.left_w, call, s);
   Variable U = MixHeads(W_c, {call.P_w, call.R_Xw, call.R_Mw, call.F_Xw, call.F_Mw});
   if (capture != nullptr) {
-    if (own_memory) capture->J = J.value();
+    if (call.K.rank() > 3) capture->J = J.value();
     capture->L = L.value();
     capture->W = W.value();
     if (s.MixesWeights() || call.conv_w.defined()) capture->U = U.value();
     CaptureDynamic(call, capture);
   }
   if (call.dropout_rate > 0) U = Dropout(U, call.dropout_rate, call.dropout_key);
-  const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, V})
-                                : Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, K});
-  return {O, W, U};
+  return {WeightedValues(U, call.V, s), W, U};
 }
 
 namespace {
@@ -216,20 +244,6 @@ Variable ProjectedQueries(const AttentionConfig& config, const AttentionParamete
                           int64_t first) {
   return AtPositions(config, ProjectHeads("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", X, p.P_q, p.b_q),
                      p.q_norm, first);
-}
-
-// K and V of fewer heads than read them: as they are where the kernel can read them so, else for each head.
-void ShareMemory(const AttentionConfig& config, AttentionCall& call) {
-  const auto is_defined = [&call](const kernels::MixingRow& row) { return call[row.operand].defined(); };
-  const bool mixes =
-      std::ranges::any_of(kernels::kMixings, [&](const auto& side) { return std::ranges::any_of(side, is_defined); });
-  const int64_t g = call.K.size(2), keys_together = config.key_sharing == KeySharing::kPairs ? 2 : 1;
-  if (!mixes && g < config.h && g == call.V.size(2) && keys_together == 1) {
-    call.shape.kv_heads = kernels::KvHeads::kGrouped;
-    return;
-  }
-  call.K = ForEachHead(call.K, config.h_k, keys_together);
-  call.V = ForEachHead(call.V, config.h_v, 1);
 }
 
 // F[b, n, 5, h] of logits and of weights.
@@ -301,13 +315,6 @@ Variable DifferentialMatrices(const AttentionConfig& config, const AttentionPara
 
 }  // namespace
 
-Variable ForEachHead(const Variable& x, int64_t heads, int64_t together) {
-  if (x.size(2) == heads) return x;
-  const int64_t b = x.size(0), m = x.size(1), groups = x.size(2) / together, readers = heads / x.size(2), d = x.size(3);
-  const Variable wide = BroadcastTo(Reshape(x, {b, m, groups, 1, together, d}), {b, m, groups, readers, together, d});
-  return Reshape(wide, {b, m, heads, d});
-}
-
 Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& p) {
   const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
   return AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
@@ -366,7 +373,7 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
                   first + X.size(1), " and the memory has m=", memory.K.size(1));
   AttentionCall call;
   const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
-  call.shape.kv_heads = own_memory ? kernels::KvHeads::kMultiHead : kernels::KvHeads::kMultiQuery;
+  call.shape.key_sharing = config.key_sharing;
   call.shape.causality = config.causality;
   call.scale = config.scale;
   switch (config.form) {
@@ -400,7 +407,6 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
     call.F_Mw = memory.F_Mw;
   }
   if (config.differential == Differential::kV2) call.R_Xw = DifferentialMatrices(config, p, X);
-  if (own_memory) ShareMemory(config, call);
   const Variable& bias = options.bias.values;
   if (options.bias.by_distance()) {
     call.bias_table = bias;

@@ -33,18 +33,13 @@ Variable DifferentialLambda(const AttentionConfig& config, const AttentionParame
 Variable LogitsMixing(const AttentionConfig& config, const AttentionParameters& parameters);
 Variable WeightsMixing(const AttentionConfig& config, const AttentionParameters& parameters);
 
-// x[b, m, shared, d] → [b, m, heads, d]: each shared head where it is read. `together` neighbouring heads are shared as
-// one.
-Variable ForEachHead(const Variable& x, int64_t heads, int64_t together = 1);
-
 // M[b, m, d_M] at the positions from `first` on → K, V, R_Ml, R_Mw: all that belongs to a memory position.
 AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& M,
                               int64_t first = 0);
 
 // X[b, n, d_X] at the positions from `first` on → Q, R_Xl, R_Xw, and with the projected memory and the options the call
 // that every implementation takes. Bilinear: Q is X·P[b, n, h, d_M]; without projections: X as [b, n, 1, d_X]. In both
-// of these K and V are M[b, m, d_M], shared by all heads. Fewer heads of K and V are grouped, or where heads are mixed
-// repeated.
+// of these K and V are M[b, m, d_M], shared by all heads.
 AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
                              const AttentionMemory& memory, const AttentionCallOptions& options,
                              const std::optional<RandomKey>& dropout_key, int64_t first = 0);

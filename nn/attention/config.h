@@ -56,11 +56,8 @@ enum class Differential {
   kV1,  // arXiv 2410.05258: U_g = W_2g - λ·W_2g+1, λ = exp(lambda_q1·lambda_k1) - exp(lambda_q2·lambda_k2) + λ_init
   kV2,  // its second version: U_g = W_2g - σ(X·P_lambda)_g·W_2g+1
 };
-// Which key head a query head reads, if there are fewer, r of them for each.
-enum class KeySharing {
-  kConsecutive,  // head i reads i / r (grouped-query attention)
-  kPairs,        // member p of pair g reads member p of pair g / r (differential attention's flash module)
-};
+// Which key head a query head reads, if there are fewer.
+using KeySharing = kernels::KeySharing;
 enum class Rotary { kNone, kHalves, kInterleaved };  // of queries and keys: kernels::RotaryPairs
 // Which keys a convolution reads beside its own.
 enum class ConvolutionKeys { kBoth, kLeft, kRight };

@@ -34,6 +34,8 @@ inline std::vector<FamilyLayer> FamilyLayers() {
   add("rotary_interleaved", [](AttentionConfig& c) { c.rotary = Rotary::kInterleaved, c.query_key_norm = true; });
   add("grouped", [](AttentionConfig& c) { c.g_k = 2, c.g_v = 3; });
   add("one_key_head", [](AttentionConfig& c) { c.g_k = c.g_v = 1, c.mixing.P_l = true; });
+  add("talking_grouped",
+      [](AttentionConfig& c) { c.h = 4, c.h_v = 9, c.g_k = 2, c.g_v = 3, c.mixing.P_l = c.mixing.P_w = true; });
   add("low_rank", [](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.d_g = 7; });
   add("low_rank_static",
       [](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.mixing.P_l = c.mixing.P_w = true; });

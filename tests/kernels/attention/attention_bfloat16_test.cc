@@ -235,7 +235,8 @@ TEST(AttentionTilesTest, AreNearTheReferenceForManyHeadsAndGroups) {
     if (h < 64) ExpectNear(InBFloat16(kKinds[kDynamicKind], Shape(1, 17, 35, h_k, h, h_v, 16, 16)), {}, 0, 1.0);
   }
   for (const int64_t g : {1, 3}) {
-    ExpectNear(InBFloat16(kKinds[kMultiHeadKind], Grouped(Shape(2, 41, 70, 6, 6, 6, 16, 32), g)));
+    ExpectNear(InBFloat16(kKinds[kMultiHeadKind], Grouped(Shape(2, 41, 70, 6, 6, 6, 16, 32), g, g)));
+    ExpectNear(InBFloat16(kKinds[kTalkingKind], Grouped(Shape(2, 41, 70, 6, 4, 12, 16, 32), g, 6 / g)));
   }
 }
 

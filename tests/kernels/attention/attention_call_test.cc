@@ -122,17 +122,16 @@ TEST(AttentionCallTest, ABiasFarBelowEveryLogitHidesAsTheMaskDoes) {
 
 // Tasks share sums: of K and V (by head, or of all heads), of the dynamic mixings, and of a bias over the batch.
 TEST(AttentionCallTest, SameBitsForAnyNumberOfThreads) {
-  const auto shared = [](AttentionShape s) {
-    s.kv_heads = KvHeads::kMultiQuery;
-    return s;
-  };
+  const auto shared = [](AttentionShape s) { return Grouped(s, 1, 1); };
   const AttentionShape talking = WithBias(Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8)), AttentionBias::kRelativePosition);
   for (const AttentionShape& s :
        {talking, Convolved(talking, 6, 11, 3, 5),
         WithBias(OfKind(kKinds[kDynamicKind], Shape(3, 70, 50, 3, 4, 5, 5, 6)), AttentionBias::kDense),
         WithBias(shared(Shape(3, 150, 50, 5, 5, 5, 5, 6)), AttentionBias::kDense),
         WithBias(shared(Shape(3, 150, 50, 5, 5, 5, 70, 6)), AttentionBias::kRelativePosition),  // L is kept
-        Grouped(Shape(3, 150, 50, 6, 6, 6, 5, 6), 2)}) {
+        Grouped(Shape(3, 150, 50, 6, 6, 6, 5, 6), 2, 3), Grouped(Shape(3, 3, 50, 6, 6, 6, 5, 6), 2, 2),
+        Grouped(talking, 2, 3), Grouped(Convolved(talking, 6, 11, 3, 5), 3, 2),
+        Grouped(Shape(3, 150, 50, 8, 8, 8, 5, 6), 4, 2, KeySharing::kPairs)}) {
     const AttentionProblem p(s, {}, 0.1);
     const ThreadsScope one_thread(1);
     const Results one = FusedAttention(p);
@@ -144,10 +143,10 @@ TEST(AttentionCallTest, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(AttentionCallTest, KeptLogitsGiveTheBitsOfThoseComputedAgain) {
-  for (const KvHeads heads : {KvHeads::kMultiHead, KvHeads::kMultiQuery}) {
+  for (const int64_t heads : {3, 1}) {
     for (const AttentionCausality causality : {AttentionCausality::kNone, AttentionCausality::kCausal}) {
       AttentionShape in_float = WithBias(Shape(3, 75, 83, 3, 3, 3, 101, 7), AttentionBias::kRelativePosition);
-      in_float.kv_heads = heads;
+      in_float.g_k = in_float.g_v = heads;
       in_float.causality = causality;
       for (const AttentionShape& s : {in_float, InBFloat16(in_float)}) {
         ASSERT_EQ(KeptLogits(s), 3 * 3 * 75 * 96);
@@ -215,6 +214,14 @@ TEST(AttentionWorkspaceTest, GrowsAsTheRows) {
   EXPECT_LT(bytes(8192), 3 * bytes(4096));
 }
 
+// K and V packed, forward once and backward once and a half, and the sums of dK and dV.
+TEST(AttentionWorkspaceTest, HasTheOwnHeadsOfKeysAndValues) {
+  const AttentionShape s = Talking(Shape(1, 8, 4096, 12, 12, 12, 64, 64)), shared = Grouped(s, 3, 3);
+  const auto heads = [](size_t bytes) { return static_cast<double>(bytes) / (4096 * 64 * 4); };
+  EXPECT_NEAR(heads(AttentionForwardWorkspaceBytes(s, 1) - AttentionForwardWorkspaceBytes(shared, 1)), 9 * 2, 0.01);
+  EXPECT_NEAR(heads(AttentionBackwardWorkspaceBytes(s, 1) - AttentionBackwardWorkspaceBytes(shared, 1)), 9 * 5, 0.01);
+}
+
 // J, W and dW of a block's rows, and K and V packed, in half the bytes; the sums of dK and dV stay in float.
 TEST(AttentionWorkspaceTest, IsSmallerInBFloat16) {
   const AttentionShape s = Talking(Shape(1, 512, 512, 24, 24, 24, 32, 32));
@@ -238,10 +245,11 @@ TEST(AttentionShapeTest, WhatIsNoneOfTheFamilyIsRefused) {
       {"no position", Shape(1, 2, 0, 3, 3, 3, 4, 4)},
       {"fewer positions than queries, causal",
        changed(Shape(1, 4, 3, 3, 3, 3, 4, 4), [](S& c) { c.causality = AttentionCausality::kCausal; })},
-      {"mixed heads that share keys", changed(Talking(s), [](S& c) { c.kv_heads = KvHeads::kMultiQuery; })},
-      {"no group", Grouped(s, 0)},
-      {"groups that do not divide the heads", Grouped(s, 2)},
-      {"more groups than heads", Grouped(s, 6)},
+      {"fewer than no key heads", Grouped(s, -1, 0)},
+      {"key heads that do not divide their readers", Grouped(s, 2, 1)},
+      {"value heads that do not", Grouped(s, 1, 2)},
+      {"more of them than readers", Grouped(s, 6, 3)},
+      {"pairs of an odd number", Grouped(Shape(1, 5, 7, 6, 6, 6, 2, 2), 3, 1, KeySharing::kPairs)},
       {"no bucket", WithBias(s, AttentionBias::kRelativePosition, 0)},
       {"factors of logits that change the number of heads", changed(factors, [](S& c) { c.P_l = true, c.h_k = 2; })},
       {"factors of weights that change it", changed(factors, [](S& c) { c.P_w = true, c.h_v = 4; })},

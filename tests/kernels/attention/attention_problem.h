@@ -64,14 +64,14 @@ inline AttentionShape OfKind(const Kind& kind, AttentionShape s) {
   s.P_l = kind.P_l, s.P_w = kind.P_w;
   s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
   s.F_Xl = s.F_Ml = s.F_Xw = s.F_Mw = kind.factors;
-  if (kind.multi_query) s.kv_heads = KvHeads::kMultiQuery;
+  if (kind.multi_query) s.g_k = s.g_v = 1;
   s = WithEqualHeads(s);
   return kind.convolved ? Convolved(s, 3, 5, 4, 2) : s;
 }
 inline AttentionShape Talking(const AttentionShape& s) { return OfKind(kKinds[kTalkingKind], s); }
-inline AttentionShape Grouped(AttentionShape s, int64_t g) {
-  s.kv_heads = KvHeads::kGrouped;
-  s.g = g;
+inline AttentionShape Grouped(AttentionShape s, int64_t g_k, int64_t g_v,
+                              KeySharing sharing = KeySharing::kConsecutive) {
+  s.g_k = g_k, s.g_v = g_v, s.key_sharing = sharing;
   return s;
 }
 
@@ -102,13 +102,10 @@ void ForEachOperand(const F& f) {
 
 // The sizes of each operand that the shape has, as the kernels store it.
 inline AttentionOperands<Sizes> SizesOf(const AttentionShape& s) {
-  const auto heads = [&s](int64_t own) {
-    return s.kv_heads == KvHeads::kMultiHead ? own : s.kv_heads == KvHeads::kGrouped ? s.g : 1;
-  };
   const auto where = [](bool there, Sizes sizes) { return there ? sizes : Sizes(); };
   return {.Q = {s.b, s.n, s.h_k, s.d_k},
-          .K = {s.b, s.m, heads(s.h_k), s.d_k},
-          .V = {s.b, s.m, heads(s.h_v), s.d_v},
+          .K = {s.b, s.m, s.g_k > 0 ? s.g_k : s.h_k, s.d_k},
+          .V = {s.b, s.m, s.g_v > 0 ? s.g_v : s.h_v, s.d_v},
           .P_l = where(s.P_l, {s.h_k, s.h}),
           .P_w = where(s.P_w, {s.h, s.h_v}),
           .R_Xl = where(s.R_Xl, {s.b, s.n, s.h_k, s.h}),
@@ -256,6 +253,7 @@ inline Core ReferenceInputs(const AttentionProblem& p) {
   });
   in.left_l = p.call.left_l, in.left_w = p.call.left_w;
   in.scale = p.call.scale;
+  in.key_pairs = s.key_sharing == KeySharing::kPairs;
   if (s.bias == AttentionBias::kRelativePosition) in.bias = reference::Array<double>({s.h, s.n, s.m});
   for (int64_t at = 0; s.bias == AttentionBias::kRelativePosition && at < s.h * s.n * s.m; ++at) {
     in.bias.values()[at] = p.in.bias_table[p.BiasTableIndex(at / (s.n * s.m), at / s.m % s.n, at % s.m)];
@@ -333,7 +331,7 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
 inline std::string Describe(const AttentionShape& s) {
   std::string text =
       StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k,
-             " d_v=", s.d_v, " kv_heads=", int(s.kv_heads), " g=", s.g, " bias=", int(s.bias),
+             " d_v=", s.d_v, " g_k=", s.g_k, " g_v=", s.g_v, " pairs=", int(s.key_sharing), " bias=", int(s.bias),
              " bfloat16=", int(s.precision), s.causality == AttentionCausality::kCausal ? " causal" : "");
   ForEachOperand([&, sizes = SizesOf(s)](AttentionOperand i, const char* name, auto) {
     if (i > AttentionOperand::kV && !sizes[i].empty()) text += StrCat(" ", name);

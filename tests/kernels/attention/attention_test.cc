@@ -109,8 +109,7 @@ TEST(AttentionMixingTest, ConvolutionsOfLogitsAndOfWeightsOfAnySize) {
       }
     }
     AttentionShape shared = Convolved(Shape(2, n, m, 3, 3, 3, 5, 6), 2, 3, 4, 5);
-    shared.kv_heads = KvHeads::kMultiQuery;
-    ExpectNearReference(shared, {}, 0, 1.0);
+    ExpectNearReference(Grouped(shared, 1, 1), {}, 0, 1.0);
   }
   // Three strips.
   ExpectNearReference(Convolved(Talking(Shape(1, 133, 133, 3, 5, 4, 5, 6)), 6, 11, 6, 11), {}, 0, 1.0);
@@ -119,7 +118,7 @@ TEST(AttentionMixingTest, ConvolutionsOfLogitsAndOfWeightsOfAnySize) {
 TEST(AttentionHeadsTest, GroupsThatShareKeysAndValues) {
   for (const auto& [h, g] : {std::pair<int64_t, int64_t>{6, 1}, {6, 2}, {6, 3}, {5, 5}}) {
     for (const int64_t n : SomeOf(Sizes{1, 3, 65, 19})) {
-      AttentionShape s = Grouped(Shape(2, n, 67, h, h, h, 11, 13), g);
+      AttentionShape s = Grouped(Shape(2, n, 67, h, h, h, 11, 13), g, g);
       ExpectNearReference(s);
       if (n < 65) ExpectNearReference(Convolved(s, 2, 3, 4, 5), {}, 0, 1.0);
       s.bias = kDense;
@@ -127,7 +126,19 @@ TEST(AttentionHeadsTest, GroupsThatShareKeysAndValues) {
       ExpectNearReference(s, {.key_padding = true}, 0.1);
     }
   }
-  ExpectNearReference(Grouped(Shape(1, 135, 137, 6, 6, 6, 11, 13), 2));
+  ExpectNearReference(Grouped(Shape(1, 135, 137, 6, 6, 6, 11, 13), 2, 2));
+}
+
+// Mixed and convolved as others are, with more than one block of queries; few queries read K and V in place.
+TEST_P(AttentionTest, HeadsThatShareKeysAndValues) {
+  for (const int64_t n : SomeOf(Sizes{1, 3, 67, 19})) {
+    AttentionShape s = Grouped(OfKind(GetParam(), Shape(2, n, 67, 9, 15, 25, 11, 13)), 3, 5);
+    ExpectNearReference(s, {}, 0, n < 5 ? 1.0 : 0.1);
+    s.causality = kCausal;
+    ExpectNearReference(s, {.key_padding = true}, 0.1, n < 5 ? 1.0 : 0.1);
+    const AttentionShape pairs = OfKind(GetParam(), Shape(3, n, 35, 12, 12, 12, 5, 7));
+    ExpectNearReference(Grouped(pairs, 4, 3, KeySharing::kPairs), {}, 0, n < 5 ? 1.0 : 0.1);
+  }
 }
 
 // Large problems, for which all targets would take too long.

@@ -41,6 +41,31 @@ TEST(AttentionShapeTest, AConfigurationHasTheMixingsAndConvolutionsOfItsCalls) {
   EXPECT_EQ(without_kernel, 3);  // low_rank, low_rank_static, differential_v2
 }
 
+// The memory, which caches hold too, has the heads of P_k and P_v, and a call reads it in place.
+TEST(AttentionMemoryTest, IsReadAsItIsByAllHeadsThatShareIt) {
+  std::vector<FamilyLayer> layers = FamilyLayers();
+  for (const FamilyLayer& layer : FamilyLayers()) {
+    layers.push_back({layer.name + ", shared", layer.config});
+    layers.back().config.g_k = layers.back().config.g_v = 1;
+    layers.back().config.key_sharing = KeySharing::kConsecutive;
+  }
+  for (const auto& [name, config] : layers) {
+    SCOPED_TRACE(name);
+    const AttentionModule layer(config, Initializer(1));
+    const Variable X(Tensor::Zeros({2, 5, config.d_X}, DType::kFloat32));
+    const AttentionMemory memory = ProjectMemory(config, layer.parameters(), X);
+    EXPECT_EQ(memory.K.size(2), config.g_k > 0 ? config.g_k : config.h_k);
+    EXPECT_EQ(memory.V.size(2), config.g_v > 0 ? config.g_v : config.h_v);
+    const AttentionCall call = ProjectQueries(config, layer.parameters(), X, memory, {}, std::nullopt);
+    EXPECT_EQ(call.K.value().raw_data(), memory.K.value().raw_data());
+    EXPECT_EQ(call.V.value().raw_data(), memory.V.value().raw_data());
+    const kernels::AttentionShape shape = BindShape(call);
+    EXPECT_EQ(shape.g_k, memory.K.size(2));
+    EXPECT_EQ(shape.g_v, memory.V.size(2));
+    EXPECT_EQ(shape.key_sharing, config.key_sharing);
+  }
+}
+
 // A row that no layer can ask for, or that every layer has with an option none looks at. (No static_assert: addresses
 // of functions are no constants to GCC's sanitizers.)
 TEST(AttentionProjectionsTest, JustTheRowsOfAnOptionNameIt) {
