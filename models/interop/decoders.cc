@@ -1,7 +1,6 @@
 // Published decoders as language models: GPT-2, Llama (and SmolLM2), Mistral, Qwen2, Qwen3. A family is a row of
 // switches, a table of key names and a table of tensors.
-#include <array>
-#include <limits>
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -102,6 +101,7 @@ struct DecoderFamily {
   PositionScheme positions;
   Biases biases;
   bool query_key_norm = false;
+  bool windows = false;  // sliding_window counts
   bool learns_padding = false;
   // What the library takes for a key that is missing.
   bool tied = false;
@@ -148,6 +148,7 @@ constexpr DecoderFamily kFamilies[] = {{.model_type = "llama",
                                         .norm = NormKind::kRms,
                                         .positions = PositionScheme::kRotary,
                                         .biases = Biases::kNever,
+                                        .windows = true,
                                         .vocabulary = 32000,
                                         .d_model = 4096,
                                         .layers = 32,
@@ -300,6 +301,8 @@ ModelConfig ReadDecoder(const PublishedConfig& config) {
   config.CheckShape(keys.d_ff, keys.wi,
                     IsGpt2(family) ? Shape{model.d_model, model.d_ff} : Shape{model.d_ff, model.d_model});
   model.context = config.Size(keys.context, family.context);
+  // Within a window's length nothing is beyond it: there the model computes what it would without one.
+  if (family.windows) model.context = std::min(model.context, config.Size("sliding_window", model.context));
   model.norm = family.norm;
   model.norm_epsilon = config.Double(keys.epsilon, family.epsilon, 1e-30, 1);
   model.dropout_rate = config.Double("resid_pdrop", IsGpt2(family) ? 0.1 : 0, 0, 0.99);

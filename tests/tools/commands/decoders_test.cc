@@ -216,6 +216,23 @@ TEST_F(DecodersTest, WhatCannotBeComputedIsRefusedByName) {
   ExpectRefused({"transformer.h.1.attn.c_attn.weight", "3 equal parts"});
 }
 
+TEST_F(DecodersTest, AMistralReadsNoMoreThanItsWindow) {
+  Folder folder = Load("llama_tied_gqa");
+  folder.config.Set("model_type", "mistral").Set("architectures", Json::MakeArray({"MistralForCausalLM"}));
+  const auto logits_of = [&](const Json& window, const std::vector<int64_t>& ids) {
+    folder.config.Set("sliding_window", window);
+    Store(folder, In());
+    ExpectRoundTrip();
+    WriteIds(In() + "/inputs.safetensors", ids);
+    return RunCommand(
+        {"forward", Model(), "--inputs", In() + "/inputs.safetensors", "--output", dir_ / "out.safetensors"});
+  };
+  const std::vector<int64_t> four = {5, 9, 11, 7}, five = {5, 9, 11, 7, 3};
+  Succeeded(logits_of(4, four));
+  ExpectExit(logits_of(4, five), 3, {"5 tokens, more than the model's 4"});
+  Succeeded(logits_of(Json(), five));
+}
+
 // A model of one's own in a published form goes out and comes in again, and its folder is what the form's readers take.
 TEST_F(DecodersTest, OwnModelsArePublishedInTheFormThatSaysThem) {
   const struct {
