@@ -8,8 +8,10 @@
 namespace crosstalk {
 
 enum class Compared {
-  kAll,  // ids, their bytes and the text that they become
-  kIds,  // ids, of texts in which implementations of one published tokenizer do not differ
+  kAll,     // ids, their bytes and the text that they become
+  kIds,     // ids, of texts in which implementations of one published tokenizer do not differ
+  kPieces,  // the same, without what files add to a vocabulary: numbers of ids, special tokens, the tokens around a
+            // text
 };
 
 // "has 12 ids, not 13": how `other` differs from `expected` in its ids, or in what it makes of texts that show the

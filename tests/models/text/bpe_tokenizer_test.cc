@@ -252,6 +252,24 @@ TEST(BpeTokenizerTest, GeneratedTextsAreCutAsByTheDoubleAndComeBack) {
   }
 }
 
+// tokenizer.model beside tokenizer.json: the SentencePiece library cuts the same pieces.
+TEST(BpeTokenizerTest, LlamasFormIsItsSentencePieceModel) {
+  const std::string folder = SourceFolder("llama_form");
+  const std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(folder, 0),
+                                         model = OpenTokenizer(folder + "/tokenizer.model", 0);
+  EXPECT_EQ(tokenizer->kind(), "bpe");
+  EXPECT_EQ(model->kind(), "sentencepiece");
+  EXPECT_EQ(TokenizerDifference(*tokenizer, *model, Compared::kPieces), "");
+  const TempDir dir;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+    std::string contents = ReadFile(StrCat(folder, "/", name));
+    if (const size_t at = contents.find("\"h e\","); at != std::string::npos) contents.erase(at, 6);
+    WriteFileAtomically(dir / name, contents);
+  }
+  testing::ExpectError([&] { OpenTokenizer(dir.path(), 0); }, ErrorKind::kData,
+                       {"tokenizer.json and tokenizer.model", "name the file to use"});
+}
+
 TEST(BpeTokenizerTest, ANovelComesBackToTheByte) {
   const char* data = std::getenv("CROSSTALK_DATA");
   if (data == nullptr) GTEST_SKIP() << "CROSSTALK_DATA is not set";
