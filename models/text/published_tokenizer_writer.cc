@@ -312,8 +312,9 @@ Json PublishedJson(const BpeModel& model, const Tokenizer& tokenizer) {
 std::string PublishedJsonConfig(const Tokenizer& tokenizer, const TextRules& rules) {
   const SpecialTokens& ids = tokenizer.special_tokens();
   Json config = Json::MakeObject({{"tokenizer_class", "PreTrainedTokenizerFast"}});
+  const char* const begin = ids.separator == kNoToken ? "bos_token" : "cls_token";
   const std::pair<const char*, int32_t> named[] = {{"unk_token", ids.unknown}, {"pad_token", ids.pad},
-                                                   {"cls_token", ids.begin},   {"sep_token", ids.separator},
+                                                   {begin, ids.begin},         {"sep_token", ids.separator},
                                                    {"mask_token", ids.mask},   {"eos_token", ids.end}};
   for (const auto& [key, own_id] : named) {
     const int32_t id = own_id;

@@ -33,8 +33,10 @@ void CheckSpecialTokens(const SpecialTokens& tokens, int64_t vocabulary,
     const int64_t id = field.get(tokens).AsInt();
     const auto is_it = [&field](int32_t SpecialTokens::*member) { return MemberOf(member) == field.member; };
     const bool must_be_there = std::any_of(needed.begin(), needed.end(), is_it);
-    CROSSTALK_CHECK_FIELD((id >= 0 && id < vocabulary) || (id == kNoToken && !must_be_there),
-                          StrCat("tokens.", field.key), "id ", id, " is not in the vocabulary of ", vocabulary);
+    CROSSTALK_CHECK_FIELD(id != kNoToken || !must_be_there, StrCat("tokens.", field.key),
+                          "is missing: the model needs such a token, and the tokenizer has none");
+    CROSSTALK_CHECK_FIELD((id >= 0 && id < vocabulary) || id == kNoToken, StrCat("tokens.", field.key), "id ", id,
+                          " is not in the vocabulary of ", vocabulary);
   }
 }
 
