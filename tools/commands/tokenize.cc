@@ -1,30 +1,25 @@
 // `crosstalk tokenize`: text to ids and back, by any tokenizer that a model can have.
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/text/encoding.h"
-#include "crosstalk/models/text/text_file.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained.h"
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/packed.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
+#include "tools/cli/lines.h"
 #include "tools/cli/output.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr size_t kMaxLine = size_t{64} << 20;
-constexpr size_t kInputPiece = size_t{1} << 16, kOutputPiece = size_t{1} << 16;
+constexpr size_t kOutputPiece = size_t{1} << 16;
 
 struct TokenizeSettings {
   std::string tokenizer;
@@ -58,71 +53,8 @@ FieldTable<TokenizeSettings> TokenizeFields() {
                  "Turn lines of ids into text, without special tokens; with --json {\"text\"}.")};
 }
 
-// Lines of a file or of standard input, each with its place for messages.
-class Lines {
- public:
-  explicit Lines(const std::string& path) : name_(path == "-" ? "standard input" : path) {
-    if (path == "-") return;
-    if (KindOf(path) == PathKind::kOther) {  // a pipe of a shell's, say
-      pipe_.open(path, std::ios::binary);
-      if (!pipe_) Fail(ErrorKind::kData, path, ": cannot be read");
-      stream_ = &pipe_;
-      return;
-    }
-    stream_ = nullptr;
-    file_.emplace(path);
-    reader_.emplace(*file_);
-    FillPiece();
-    RefuseIfNoText(path, piece_);
-  }
-
-  bool Next(std::string* line) {
-    line->clear();
-    ++number_;
-    for (char c; Get(&c);) {
-      if (c == '\n') return true;
-      line->push_back(c);
-      if (line->size() > kMaxLine) Refuse("is longer than ", kMaxLine, " bytes");
-    }
-    return !line->empty();
-  }
-
-  template <typename... Parts>
-  [[noreturn]] void Refuse(const Parts&... parts) const {
-    Fail(ErrorKind::kData, Place(), " ", parts...);
-  }
-  std::string Place() const { return StrCat(name_, ": line ", number_); }
-
- private:
-  bool Get(char* c) {
-    if (stream_ != nullptr) {
-      if (stream_->get(*c)) return true;
-      if (stream_->bad()) Fail(ErrorKind::kData, name_, ": cannot be read to its end");
-      return false;
-    }
-    if (at_ == piece_.size()) FillPiece();
-    if (piece_.empty()) return false;
-    *c = piece_[at_++];
-    return true;
-  }
-  void FillPiece() {
-    piece_.resize(kInputPiece);
-    piece_.resize(reader_->Read(piece_.data(), piece_.size()));
-    at_ = 0;
-  }
-
-  std::string name_;
-  std::istream* stream_ = &std::cin;  // null: a file, packed or not
-  std::ifstream pipe_;
-  std::optional<FileReader> file_;
-  std::optional<PackedReader> reader_;
-  std::string piece_;
-  size_t at_ = 0;
-  int64_t number_ = 0;
-};
-
 // One text, or a pair of them, as JSON.
-std::vector<std::string> TextsOf(std::string_view line, bool pair, const Lines& lines) {
+std::vector<std::string> TextsOf(std::string_view line, bool pair, const LineReader& lines) {
   const Json json = ParseJson(line, lines.Place());
   const Json::Array texts = pair && json.is_array() ? json.AsArray() : Json::Array{json};
   if (texts.size() != (pair ? 2 : 1) ||
@@ -135,7 +67,7 @@ std::vector<std::string> TextsOf(std::string_view line, bool pair, const Lines& 
 }
 
 EncodedPair Encode(const Tokenizer& tokenizer, const TokenizeSettings& settings, std::string_view line,
-                   const Lines& lines) {
+                   const LineReader& lines) {
   if (const size_t bad = FindInvalidUtf8(line); bad != std::string_view::npos) {
     lines.Refuse("has a byte that is not part of UTF-8 text, at ", bad);
   }
@@ -182,7 +114,7 @@ std::string TextOf(const EncodedPair& pair, const Tokenizer& tokenizer, bool jso
       .Dump();
 }
 
-std::string DecodeLine(const Tokenizer& tokenizer, std::string_view line, bool json, const Lines& lines) {
+std::string DecodeLine(const Tokenizer& tokenizer, std::string_view line, bool json, const LineReader& lines) {
   std::vector<int32_t> ids;
   for (size_t at = 0; at < line.size();) {
     if (IsAsciiSpace(line[at]) || line[at] == ',') {
@@ -221,7 +153,7 @@ int Tokenize(const TokenizeSettings& settings) {
       "--decode takes none of --pair, --json-input, --special and --max-length");
   CROSSTALK_CHECK(!settings.max_length || settings.special, "--max-length counts special tokens: it needs --special");
   const std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(settings.tokenizer);
-  Lines lines(settings.input);
+  LineReader lines(settings.input);
   std::string output;
   for (std::string line; lines.Next(&line);) {
     output += settings.decode ? DecodeLine(*tokenizer, line, settings.json, lines)
