@@ -42,6 +42,7 @@
 
 // Models, text, training, decoding.
 #include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/decoding/embedding.h"
 #include "crosstalk/models/decoding/sampling.h"
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"

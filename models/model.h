@@ -96,6 +96,10 @@ class Model : public Module {
   // inputs.h), by the names that Hugging Face gives its outputs. Error(kUsage) that names the input at fault.
   std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail, const ForwardContext& context) const;
 
+  // ids int32[b, n], mask bool[b, n], true = read, padding only at the end → the last states [b, n, d_model], in
+  // evaluation, of what reads a text: an encoder, a T5's among them, or a language model's decoder.
+  virtual Variable ReadStates(const Tensor& ids, const Tensor& mask) const = 0;
+
   // A text of the user's as one row of such inputs (inputs.h has the checks that all models share). Error(kUsage)
   // of the field text, second or target for what the model has no use for or cannot take.
   virtual Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const;

@@ -133,6 +133,9 @@ class Bert : public Model {
   Variable ChoiceScores(const Hidden& hidden, const ForwardContext& context) const;  // [b]
   Variable SpanLogits(const Hidden& hidden) const;                                   // [b, n, 2]: start, end
 
+  Variable ReadStates(const Tensor& ids, const Tensor& mask) const override {
+    return Encode(ids, {}, mask, ForwardContext()).sequence;
+  }
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   EncoderHeads heads() const override { return config_.heads; }
   HeadLogits AnswerByHeads(const Tensor& ids, const Tensor& segments) const override;

@@ -8,6 +8,7 @@
 
 #include "crosstalk/models/interop/hugging_face.h"
 #include "crosstalk/models/interop/published_config.h"
+#include "crosstalk/models/interop/sentence_folder.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/tokenizer.h"
@@ -170,6 +171,9 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   ImportResult result;
   result.remarks = folder.remarks();
   result.remarks.insert(result.remarks.end(), published.remarks.begin(), published.remarks.end());
+  if (folder.Contents(kModulesName)) {
+    result.remarks.push_back(StrCat(folder.FilePath(kModulesName), ": is not kept; embed reads the folder itself"));
+  }
   result.description = published.model->Describe();
   result.parameters = published.model->NumParameters();
   const ResolvedConfig training = DescribeTraining(*published.model);

@@ -49,6 +49,7 @@ class Lm : public Model {
   // hidden[…, d_model] → logits[…, vocabulary].
   Variable Logits(const Variable& hidden) const;
 
+  Variable ReadStates(const Tensor& ids, const Tensor&) const override { return Forward(ids, ForwardContext()); }
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Goes on with the prompt.
   std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const override;

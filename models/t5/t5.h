@@ -73,6 +73,9 @@ class T5 : public Model {
   LossResult Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
                   const ForwardContext& context, const T5Masks& masks = {}) const;
 
+  Variable ReadStates(const Tensor& ids, const Tensor& mask) const override {
+    return Encode(ids, ForwardContext(), mask);
+  }
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Fills the blanks of the prompt.
   std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const override;

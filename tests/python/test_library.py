@@ -38,6 +38,7 @@ def argument_type(parameter, next_parameter):
         return ctypes.c_char_p if next_parameter == "size_t length" else _library._Ended
     known = {"int": ctypes.c_int, "size_t": ctypes.c_size_t, "int64_t": ctypes.c_int64,
              "int64_t*": ctypes.POINTER(ctypes.c_int64), "ct_dlpack": ctypes.c_int, "ct_on_text": _library.OnText,
+             "char* const*": ctypes.POINTER(ctypes.c_char_p),
              "int*": ctypes.POINTER(ctypes.c_int), "size_t*": ctypes.POINTER(ctypes.c_size_t),
              "ct_array*": ctypes.POINTER(_library.Array), "ct_observer*": ctypes.POINTER(_library.Observer)}
     # Handles, texts that come out, and the caller's context.

@@ -124,6 +124,18 @@ class ModelTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
+    def test_texts_become_vectors(self):
+        texts = ["one", "a fox", "one"]
+        vectors = self.model.embed(texts, pooling="last", normalize=True)
+        self.assertEqual((vectors.shape[0], vectors.dtype), (3, numpy.float32))
+        numpy.testing.assert_array_equal(vectors[0], vectors[2])
+        numpy.testing.assert_allclose((vectors ** 2).sum(1), 1, rtol=1e-6)
+        numpy.testing.assert_array_equal(self.model.embed(texts[1], pooling="last", normalize=True)[0], vectors[1])
+        self.assertFalse(numpy.array_equal(self.model.embed(texts), vectors))
+        for wrong in (lambda: self.model.embed([]), lambda: self.model.embed(texts, pooling="sum")):
+            with self.assertRaises(crosstalk.UsageError):
+                wrong()
+
     def test_logits_and_loss_belong_together(self):
         ids = self.model.encode("a small fox")[None]
         labels = ids.astype("int64")

@@ -19,11 +19,11 @@
 namespace crosstalk {
 
 std::vector<Command> AllCommands() {
-  return {DemoCommand(),     TrainCommand(),      EvalCommand(),   FinetuneCommand(), PredictCommand(),
-          ScoreCommand(),    GenerateCommand(),   ReportCommand(), ShowCommand(),     InspectCommand(),
-          CompareCommand(),  ReproduceCommand(),  ImportCommand(), ExportCommand(),   ForwardCommand(),
-          AttendCommand(),   ComplexityCommand(), TraceCommand(),  SimulateCommand(), BenchCommand(),
-          TokenizeCommand(), OptionsCommand()};
+  return {DemoCommand(),    TrainCommand(),    EvalCommand(),       FinetuneCommand(), PredictCommand(),
+          ScoreCommand(),   GenerateCommand(), EmbedCommand(),      ReportCommand(),   ShowCommand(),
+          InspectCommand(), CompareCommand(),  ReproduceCommand(),  ImportCommand(),   ExportCommand(),
+          ForwardCommand(), AttendCommand(),   ComplexityCommand(), TraceCommand(),    SimulateCommand(),
+          BenchCommand(),   TokenizeCommand(), OptionsCommand()};
 }
 
 const char* const kPurpose = "Transformer models on CPUs, around the talking-heads family of attention.";

@@ -47,6 +47,7 @@ Command FinetuneCommand();
 Command PredictCommand();
 Command ScoreCommand();
 Command GenerateCommand();
+Command EmbedCommand();
 Command ReportCommand();
 Command ShowCommand();
 Command InspectCommand();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,9 +9,11 @@
 
 #include "crosstalk/models/bindings/c/handles.h"
 #include "crosstalk/models/bindings/c/tensors.h"
+#include "crosstalk/models/decoding/embedding.h"
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/interop/sentence_folder.h"
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
@@ -249,6 +252,11 @@ FieldTable<SearchSettings> RowFields() {
   return Joined(TextFields(), {{"answers", Within(&S::search, &O::answers)}, {"batch", Within(&S::search, &O::batch)}});
 }
 
+FieldTable<EmbedOptions> EmbedFields() {
+  using O = EmbedOptions;
+  return {{"pooling", &O::pooling}, {"normalize", &O::normalize}, {"max_length", &O::max_length}, {"batch", &O::batch}};
+}
+
 std::string TextFrom(const char* text, size_t length, const char* argument) {
   CROSSTALK_CHECK(text != nullptr || length == 0, argument, " is NULL, of ", length, " bytes");
   std::string copy(text == nullptr ? "" : text, length);
@@ -344,6 +352,30 @@ ct_status ct_model_search(const ct_model* model, const ct_tensors* inputs, const
     const crosstalk::SearchOptions search = ReadGiven(RowFields(), options).Over({});
     const auto rows = RowsOf(TensorsOf(inputs, "inputs"), decoder->config().vocabulary);
     GiveText(ToJson(crosstalk::Search(*object->parts.model, rows, search)).Dump(), json);
+  });
+}
+
+ct_status ct_model_embed(const ct_model* model, const char* const* texts, const size_t* lengths, size_t count,
+                         const char* options, ct_tensor** vectors) {
+  using namespace crosstalk::c;
+  return Call([&] {
+    CheckGiven(vectors, "vectors");
+    const auto object = Find<ModelObject>(model, "model");
+    const Use use(*object, Access::kShared);
+    const auto& [of_model, tokenizer, source, config, data, remarks] = object->parts;
+    std::vector<std::string> given;
+    for (size_t i = 0; i < count; ++i) {
+      CheckGiven(texts, "texts");
+      CheckGiven(texts[i], "texts");
+      given.push_back(TextFrom(texts[i], lengths != nullptr ? lengths[i] : std::strlen(texts[i]), "texts"));
+    }
+    CROSSTALK_CHECK(count > 0, "texts: there is none");
+    std::vector<std::string> unheard;
+    const crosstalk::EmbedOptions of_folder = crosstalk::SentenceOptions(source, of_model->config(), &unheard);
+    const crosstalk::EmbedOptions embed = ReadGiven(EmbedFields(), options, of_folder);
+    GiveHandle(
+        std::make_shared<TensorObject>(crosstalk::Embed(*of_model, object->RequireTokenizer(), given, embed).vectors),
+        vectors);
   });
 }
 

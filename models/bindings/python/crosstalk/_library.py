@@ -66,6 +66,7 @@ _SIGNATURES = {
     "model_forward": [c_void_p, c_void_p, _Ended, POINTER(c_void_p), POINTER(c_void_p)],
     "model_generate": [c_void_p, c_char_p, c_size_t, _Ended, OnText, c_void_p, _TEXT, POINTER(c_size_t)],
     "model_search": [c_void_p, c_void_p, _Ended, _TEXT],
+    "model_embed": [c_void_p, POINTER(c_char_p), POINTER(c_size_t), c_size_t, _Ended, POINTER(c_void_p)],
     "model_encode": [c_void_p, c_char_p, c_size_t, POINTER(c_void_p)],
     "model_decode": [c_void_p, c_void_p, _TEXT, POINTER(c_size_t)],
     "training_open": [_Ended, _Ended, _Ended, POINTER(Observer), POINTER(c_void_p)],

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from ctypes import byref, c_size_t, c_void_p
+from ctypes import byref, c_char_p, c_size_t, c_void_p
 
 import numpy
 
@@ -134,6 +134,15 @@ class Model(Handle):
         inputs = Tensors({"input_ids": input_ids, "attention_mask": attention_mask})
         call("model_search", self, inputs, to_json(options), byref(text))
         return json.loads(text_at(text.value))
+
+    def embed(self, texts, **options):
+        """The vectors [texts, d_model] of a list of texts: the last states of what reads them, pooled. Options: pooling
+        ("mean", "cls", "last", "max"), normalize, max_length (tokens read of a text), batch; by default as the model's
+        folder says (modules.json), else the mean. A vector's bits do not depend on the other texts."""
+        texts, vectors = [to_text(text) for text in ([texts] if isinstance(texts, (str, bytes)) else texts)], c_void_p()
+        call("model_embed", self, (c_char_p * len(texts))(*texts), (c_size_t * len(texts))(*map(len, texts)), len(texts),
+             to_json(options), byref(vectors))
+        return Tensor._of(vectors.value).numpy()
 
     def encode(self, text):
         """The ids int32[n] of a text, without an end token."""

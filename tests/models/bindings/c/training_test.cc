@@ -202,6 +202,36 @@ int Hear(void* context, const char* piece, size_t length, int by_the_model) {
   return heard.calls >= heard.stop_after;
 }
 
+TEST_F(CModelTest, TextsBecomeVectors) {
+  const char* const texts[] = {"one", "a fox", "one"};
+  const size_t lengths[] = {3, 5, 3};
+  const auto embed = [&](const size_t* of_texts, const char* options) {
+    Owned<ct_tensor> vectors;
+    EXPECT_CT(ct_model_embed(model_, texts, of_texts, 3, options, &vectors));
+    ct_array array = {};
+    EXPECT_CT(ct_tensor_array(vectors, &array));
+    EXPECT_EQ(array.rank, 2);
+    EXPECT_EQ(array.shape[0], 3);
+    const float* const values = static_cast<const float*>(array.data);
+    return std::vector<float>(values, values + array.shape[0] * array.shape[1]);
+  };
+  const std::vector<float> all = embed(lengths, R"({"pooling": "last", "normalize": true})");
+  const size_t d = all.size() / 3;
+  double square = 0;
+  for (size_t j = 0; j < d; ++j) {
+    EXPECT_EQ(all[j], all[2 * d + j]);
+    square += static_cast<double>(all[j]) * static_cast<double>(all[j]);
+  }
+  EXPECT_NEAR(square, 1, 1e-6);
+  EXPECT_EQ(embed(nullptr, R"({"pooling": "last", "normalize": true, "batch": 1})"), all);
+  EXPECT_NE(embed(nullptr, nullptr), all);
+  Owned<ct_tensor> none;
+  EXPECT_EQ(ct_model_embed(model_, texts, lengths, 3, R"({"pooling": "sum"})", &none), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "pooling");
+  EXPECT_EQ(ct_model_embed(model_, texts, lengths, 0, nullptr, &none), CT_USAGE);
+  EXPECT_EQ(ct_model_embed(model_, nullptr, lengths, 3, nullptr, &none), CT_USAGE);
+}
+
 TEST_F(CModelTest, WhatIsGeneratedComesInPiecesAndMayBeStopped) {
   Heard heard = {.model = model_};
   const char* text = nullptr;
