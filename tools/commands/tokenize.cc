@@ -55,7 +55,7 @@ FieldTable<TokenizeSettings> TokenizeFields() {
 
 // One text, or a pair of them, as JSON.
 std::vector<std::string> TextsOf(std::string_view line, bool pair, const LineReader& lines) {
-  const Json json = ParseJson(line, lines.Place());
+  const Json json = ParseJson(line, StrCat(lines.name(), ": line ", lines.number()));
   const Json::Array texts = pair && json.is_array() ? json.AsArray() : Json::Array{json};
   if (texts.size() != (pair ? 2 : 1) ||
       !std::all_of(texts.begin(), texts.end(), [](const Json& text) { return text.is_string(); })) {
