@@ -137,9 +137,7 @@ struct ModelConfig {
   int64_t embedding_width() const { return embedding_size.value_or(d_model); }
   int64_t num_decoder_layers() const { return decoder_layers.value_or(layers); }
   // The most tokens of a text that is read whole; none: any number.
-  std::optional<int64_t> longest_text() const {
-    return name == "lm" ? std::optional(context) : max_positions;
-  }
+  std::optional<int64_t> longest_text() const { return name == "lm" ? std::optional(context) : max_positions; }
   // Blocks of an encoder that has parameters of its own for each.
   int64_t num_blocks() const { return layer_groups.value_or(layers) * inner_layers.value_or(1); }
   bool EndsText(int32_t id) const {

@@ -62,7 +62,7 @@ enum class Rotary { kNone, kHalves, kInterleaved };  // of queries and keys: ker
 // Which keys a convolution reads beside its own.
 enum class ConvolutionKeys { kBoth, kLeft, kRight };
 inline constexpr double kQueryKeyNormEpsilon = 1e-6;  // of AttentionConfig::query_key_norm
-enum class HeadNorm { kNone, kRms, kRmsGain };     // RMS norm of each value head's output; with norm_gain[d_v]
+enum class HeadNorm { kNone, kRms, kRmsGain };        // RMS norm of each value head's output; with norm_gain[d_v]
 enum class HeadGate { kNone, kScalar, kElement };  // O·σ(O·gate + gate_bias), with a gate of [d_v, 1] or [d_v, d_v]
 
 // kFused: the kernel that keeps nothing of size n·m, float only; a call that asks for the weights W, or in double, is

@@ -200,10 +200,10 @@ CT_API ct_status ct_model_generate(const ct_model* model, const char* prompt, si
 CT_API ct_status ct_model_search(const ct_model* model, const ct_tensors* inputs, const char* options,
                                  const char** json);
 /* Vectors of `count` texts, each of lengths[i] bytes, or NULL where all end with a NUL: float[count, d_model], the last
- * states of what reads a text, pooled. {"pooling": "mean", "cls", "last" or "max", "normalize": false, "max_length": the
- * tokens of a text that are read, "batch": 32}; by default as the model's folder says (modules.json, of the library
- * sentence-transformers), else the mean of as many as the model reads. A vector's bits do not depend on the other texts.
- * Reads the model. */
+ * states of what reads a text, pooled. {"pooling": "mean", "cls", "last" or "max", "normalize": false, "max_length":
+ * the tokens of a text that are read, "batch": 32}; by default as the model's folder says (modules.json, of the library
+ * sentence-transformers), else the mean of as many as the model reads. A vector's bits do not depend on the other
+ * texts. Reads the model. */
 CT_API ct_status ct_model_embed(const ct_model* model, const char* const* texts, const size_t* lengths, size_t count,
                                 const char* options, ct_tensor** vectors);
 /* The ids int32[n] of a text, without an end token. Reads the model. */

@@ -233,7 +233,7 @@ TEST_F(DecodersTest, AMistralReadsNoMoreThanItsWindow) {
   Succeeded(logits_of(Json(), five));
 }
 
-// A model of one's own in a published form goes out and comes in again, and its folder is what the form's readers take.
+// A model of one's own in a published form goes out and comes in again.
 TEST_F(DecodersTest, OwnModelsArePublishedInTheFormThatSaysThem) {
   const struct {
     const char* type;
