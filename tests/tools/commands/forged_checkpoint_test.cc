@@ -105,7 +105,7 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
       {R"("classifier": "tied")", R"("classifier": "untied")", "has no tensor 'classifier.table'"},
       {R"("key_value": "separate")", R"("key_value": "tied")", "is not a parameter of the model"},
       {R"("mask": -1)", R"("mask": 999)", "config.json: model: tokens.mask: id 999"},
-      {R"("pad": 0)", R"("pad": -1)", "config.json: model: tokens.pad: id -1"},
+      {R"("pad": 0)", R"("pad": -1)", "config.json: model: tokens.pad: is missing"},
       {R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e300)", "config.json: model: norm_epsilon"},
       {R"("relative_buckets": 32)", R"("relative_buckets": 2147483648)", "config.json: model: relative_buckets"},
       {R"("classifier": "tied")", R"("classifier": ")" + text + "\""},
