@@ -61,29 +61,57 @@ constexpr PublishedPart kLlamaParts[] = {
 // Frequencies of the rotary positions, which the first releases kept.
 constexpr const char* kLlamaWithoutEffect[] = {"model.layers.{i}.self_attn.rotary_emb.inv_freq"};
 
-// What a family calls its sizes.
-struct DecoderKeys {
-  const char *d_model, *layers, *heads, *d_ff, *context, *epsilon, *activation;
+// What the families of one form share: the tensors, the names of keys, and what every model of it has.
+struct DecoderForm {
+  std::span<const PublishedPart> parts;
+  std::span<const char* const> without_effect;
+  const char* prefix;
   const char *embedding, *wi;  // two tensors that show sizes
+  Layout wi_layout;
+  const char *d_model, *layers, *heads, *d_ff, *context, *epsilon, *activation;  // keys
+  NormKind norm;
+  PositionScheme positions;
+  bool gated;
+  // What the library takes for a key that is missing.
+  const char* default_activation;
+  double dropout_rate;
 };
-constexpr DecoderKeys kGpt2Keys = {.d_model = "n_embd",
-                                   .layers = "n_layer",
-                                   .heads = "n_head",
-                                   .d_ff = "n_inner",
-                                   .context = "n_positions",
-                                   .epsilon = "layer_norm_epsilon",
-                                   .activation = "activation_function",
-                                   .embedding = "transformer.wte.weight",
-                                   .wi = "transformer.h.0.mlp.c_fc.weight"};
-constexpr DecoderKeys kLlamaKeys = {.d_model = "hidden_size",
-                                    .layers = "num_hidden_layers",
-                                    .heads = "num_attention_heads",
-                                    .d_ff = "intermediate_size",
-                                    .context = "max_position_embeddings",
-                                    .epsilon = "rms_norm_eps",
-                                    .activation = "hidden_act",
-                                    .embedding = "model.embed_tokens.weight",
-                                    .wi = "model.layers.0.mlp.gate_proj.weight"};
+constexpr DecoderForm kGpt2 = {.parts = kGpt2Parts,
+                               .without_effect = kGpt2WithoutEffect,
+                               .prefix = "transformer.",
+                               .embedding = "transformer.wte.weight",
+                               .wi = "transformer.h.0.mlp.c_fc.weight",
+                               .wi_layout = kMatrix,
+                               .d_model = "n_embd",
+                               .layers = "n_layer",
+                               .heads = "n_head",
+                               .d_ff = "n_inner",
+                               .context = "n_positions",
+                               .epsilon = "layer_norm_epsilon",
+                               .activation = "activation_function",
+                               .norm = NormKind::kLayer,
+                               .positions = PositionScheme::kLearned,
+                               .gated = false,
+                               .default_activation = "gelu_new",
+                               .dropout_rate = 0.1};
+constexpr DecoderForm kLlama = {.parts = kLlamaParts,
+                                .without_effect = kLlamaWithoutEffect,
+                                .prefix = "model.",
+                                .embedding = "model.embed_tokens.weight",
+                                .wi = "model.layers.0.mlp.gate_proj.weight",
+                                .wi_layout = kTransposed,
+                                .d_model = "hidden_size",
+                                .layers = "num_hidden_layers",
+                                .heads = "num_attention_heads",
+                                .d_ff = "intermediate_size",
+                                .context = "max_position_embeddings",
+                                .epsilon = "rms_norm_eps",
+                                .activation = "hidden_act",
+                                .norm = NormKind::kRms,
+                                .positions = PositionScheme::kRotary,
+                                .gated = true,
+                                .default_activation = "silu",
+                                .dropout_rate = 0};
 
 enum class Biases {
   kAlways,         // of all dense layers
@@ -92,22 +120,21 @@ enum class Biases {
   kNever,
 };
 
+// The defaults are Llama's.
 struct DecoderFamily {
   const char* model_type;
   const char* architecture;
   const char* encoder;  // the architecture of the same without its output over the vocabulary
-  const DecoderKeys* keys;
-  NormKind norm;
-  PositionScheme positions;
-  Biases biases;
+  const DecoderForm* form = &kLlama;
+  Biases biases = Biases::kNever;
   bool query_key_norm = false;
   bool windows = false;  // sliding_window counts
   bool learns_padding = false;
   // What the library takes for a key that is missing.
-  bool tied = false;
-  int64_t vocabulary, d_model, layers, heads, d_ff, context;  // d_ff 0: 4·d_model
-  int64_t kv_heads = 0;                                       // 0: as heads
-  int64_t head_size = 0;                                      // 0: d_model / heads
+  int64_t vocabulary = 32000, d_model = 4096, layers = 32, heads = 32;
+  int64_t d_ff, context;  // d_ff 0: 4·d_model
+  int64_t kv_heads = 0;   // 0: as heads
+  int64_t head_size = 0;  // 0: d_model / heads
   double epsilon = 1e-6;
 };
 
@@ -115,25 +142,15 @@ struct DecoderFamily {
 constexpr DecoderFamily kFamilies[] = {{.model_type = "llama",
                                         .architecture = "LlamaForCausalLM",
                                         .encoder = "LlamaModel",
-                                        .keys = &kLlamaKeys,
-                                        .norm = NormKind::kRms,
-                                        .positions = PositionScheme::kRotary,
                                         .biases = Biases::kAsKeysSay,
-                                        .vocabulary = 32000,
-                                        .d_model = 4096,
-                                        .layers = 32,
-                                        .heads = 32,
                                         .d_ff = 11008,
                                         .context = 2048},
                                        {.model_type = "gpt2",
                                         .architecture = "GPT2LMHeadModel",
                                         .encoder = "GPT2Model",
-                                        .keys = &kGpt2Keys,
-                                        .norm = NormKind::kLayer,
-                                        .positions = PositionScheme::kLearned,
+                                        .form = &kGpt2,
                                         .biases = Biases::kAlways,
                                         .learns_padding = true,
-                                        .tied = true,
                                         .vocabulary = 50257,
                                         .d_model = 768,
                                         .layers = 12,
@@ -144,55 +161,27 @@ constexpr DecoderFamily kFamilies[] = {{.model_type = "llama",
                                        {.model_type = "mistral",
                                         .architecture = "MistralForCausalLM",
                                         .encoder = "MistralModel",
-                                        .keys = &kLlamaKeys,
-                                        .norm = NormKind::kRms,
-                                        .positions = PositionScheme::kRotary,
-                                        .biases = Biases::kNever,
                                         .windows = true,
-                                        .vocabulary = 32000,
-                                        .d_model = 4096,
-                                        .layers = 32,
-                                        .heads = 32,
                                         .d_ff = 14336,
                                         .context = 131072,
                                         .kv_heads = 8},
                                        {.model_type = "qwen2",
                                         .architecture = "Qwen2ForCausalLM",
                                         .encoder = "Qwen2Model",
-                                        .keys = &kLlamaKeys,
-                                        .norm = NormKind::kRms,
-                                        .positions = PositionScheme::kRotary,
                                         .biases = Biases::kQueryKeyValue,
                                         .vocabulary = 151936,
-                                        .d_model = 4096,
-                                        .layers = 32,
-                                        .heads = 32,
                                         .d_ff = 22016,
                                         .context = 32768,
                                         .kv_heads = 32},
                                        {.model_type = "qwen3",
                                         .architecture = "Qwen3ForCausalLM",
                                         .encoder = "Qwen3Model",
-                                        .keys = &kLlamaKeys,
-                                        .norm = NormKind::kRms,
-                                        .positions = PositionScheme::kRotary,
-                                        .biases = Biases::kNever,
                                         .query_key_norm = true,
                                         .vocabulary = 151936,
-                                        .d_model = 4096,
-                                        .layers = 32,
-                                        .heads = 32,
                                         .d_ff = 22016,
                                         .context = 32768,
                                         .kv_heads = 32,
                                         .head_size = 128}};
-
-const DecoderFamily& FamilyOf(std::string_view model_type) {
-  for (const DecoderFamily& family : kFamilies) {
-    if (family.model_type == model_type) return family;
-  }
-  Fail(ErrorKind::kFailure, "no decoder ", model_type);
-}
 
 constexpr std::pair<const char*, FeedForwardKind> kActivations[] = {{"gelu_new", FeedForwardKind::kGeluTanh},
                                                                     {"gelu_pytorch_tanh", FeedForwardKind::kGeluTanh},
@@ -200,17 +189,15 @@ constexpr std::pair<const char*, FeedForwardKind> kActivations[] = {{"gelu_new",
                                                                     {"relu", FeedForwardKind::kRelu},
                                                                     {"silu", FeedForwardKind::kSwiGlu}};
 
-bool IsGpt2(const DecoderFamily& family) { return family.keys == &kGpt2Keys; }
-
-FeedForwardKind ReadActivation(const PublishedConfig& config, const DecoderFamily& family) {
-  const std::string name = config.String(family.keys->activation, IsGpt2(family) ? "gelu_new" : "silu");
+FeedForwardKind ReadActivation(const PublishedConfig& config, const DecoderForm& form) {
+  const std::string name = config.String(form.activation, form.default_activation);
   std::vector<std::string> can;
   for (const auto& [theirs, ours] : kActivations) {
-    if (IsGated(ours) == IsGpt2(family)) continue;
+    if (IsGated(ours) != form.gated) continue;
     if (name == theirs) return ours;
     can.emplace_back(theirs);
   }
-  config.FailAt(family.keys->activation, Quoted(name), " cannot be computed here; ", Join(can, ", "), " can");
+  config.FailAt(form.activation, Quoted(name), " cannot be computed here; ", Join(can, ", "), " can");
 }
 
 // rope_parameters of the library's fifth version; rope_theta and rope_scaling of those before.
@@ -286,30 +273,29 @@ void RefuseOthers(const PublishedConfig& config, const DecoderFamily& family) {
   }
 }
 
-ModelConfig ReadDecoder(const PublishedConfig& config) {
-  const DecoderFamily& family = FamilyOf(config.String("model_type", ""));
-  const DecoderKeys& keys = *family.keys;
+ModelConfig ReadDecoder(const PublishedConfig& config, const DecoderFamily& family) {
+  const DecoderForm& form = *family.form;
   RefuseOthers(config, family);
   ModelConfig model;
   model.name = "lm";
   model.vocabulary = config.Int("vocab_size", family.vocabulary, 2, 1 << 24);
-  model.d_model = config.Size(keys.d_model, family.d_model);
-  config.CheckShape(StrCat("vocab_size, ", keys.d_model), keys.embedding, {model.vocabulary, model.d_model});
-  model.layers = config.Int(keys.layers, family.layers, 1, kMostLayers);
-  model.d_ff = config.Size(keys.d_ff, family.d_ff == 0 ? 4 * model.d_model : family.d_ff);
-  model.feed_forward = ReadActivation(config, family);
-  config.CheckShape(keys.d_ff, keys.wi,
-                    IsGpt2(family) ? Shape{model.d_model, model.d_ff} : Shape{model.d_ff, model.d_model});
-  model.context = config.Size(keys.context, family.context);
+  model.d_model = config.Size(form.d_model, family.d_model);
+  config.CheckShape(StrCat("vocab_size, ", form.d_model), form.embedding, {model.vocabulary, model.d_model});
+  model.layers = config.Int(form.layers, family.layers, 1, kMostLayers);
+  model.d_ff = config.Size(form.d_ff, family.d_ff == 0 ? 4 * model.d_model : family.d_ff);
+  model.feed_forward = ReadActivation(config, form);
+  config.CheckShape(form.d_ff, form.wi,
+                    form.wi_layout == kMatrix ? Shape{model.d_model, model.d_ff} : Shape{model.d_ff, model.d_model});
+  model.context = config.Size(form.context, family.context);
   // Within a window's length nothing is beyond it: there the model computes what it would without one.
   if (family.windows) model.context = std::min(model.context, config.Size("sliding_window", model.context));
-  model.norm = family.norm;
-  model.norm_epsilon = config.Double(keys.epsilon, family.epsilon, 1e-30, 1);
-  model.dropout_rate = config.Double("resid_pdrop", IsGpt2(family) ? 0.1 : 0, 0, 0.99);
+  model.norm = form.norm;
+  model.norm_epsilon = config.Double(form.epsilon, family.epsilon, 1e-30, 1);
+  model.dropout_rate = config.Double("resid_pdrop", form.dropout_rate, 0, 0.99);
 
   AttentionOptions& attention = model.attention;
   attention.kind = AttentionKind::kMultihead;
-  attention.heads = config.Size(keys.heads, family.heads);
+  attention.heads = config.Size(form.heads, family.heads);
   const int64_t kv_heads = config.Size("num_key_value_heads", family.kv_heads == 0 ? attention.heads : family.kv_heads);
   if (attention.heads % kv_heads != 0) {
     config.FailAt("num_key_value_heads", kv_heads, " does not divide the ", attention.heads, " heads");
@@ -319,23 +305,22 @@ ModelConfig ReadDecoder(const PublishedConfig& config) {
       config.Size("head_dim", family.head_size == 0 ? model.d_model / attention.heads : family.head_size);
   if (head_size * attention.heads != model.d_model) attention.key_size = attention.value_size = head_size;
   attention.query_key_norm = family.query_key_norm;
-  if (family.query_key_norm) config.MustBe(keys.epsilon, kQueryKeyNormEpsilon);
+  if (family.query_key_norm) config.MustBe(form.epsilon, kQueryKeyNormEpsilon);
   model.attention_scale = AttentionScale::kExplicit;
-  model.positions = family.positions;
-  const kernels::RotaryFrequencies rotary = IsGpt2(family) ? kernels::RotaryFrequencies() : ReadRotary(config);
+  model.positions = form.positions;
+  const kernels::RotaryFrequencies rotary =
+      form.positions == PositionScheme::kRotary ? ReadRotary(config) : kernels::RotaryFrequencies();
   model.rotary_base = rotary.base;
   model.projection_biases = ReadBiases(config, family);
   model.feed_forward_biases =
       family.biases == Biases::kAlways || (family.biases == Biases::kAsKeysSay && config.Bool("mlp_bias", false));
   model.classifier =
-      config.IsUntied("lm_head.weight", keys.embedding) ? ClassifierKind::kUntied : ClassifierKind::kTied;
+      config.IsUntied("lm_head.weight", form.embedding) ? ClassifierKind::kUntied : ClassifierKind::kTied;
   model.logit_scale = LogitScale::kNever;
 
   SpecialTokens& tokens = model.tokens;
   tokens = {kNoToken, kNoToken, kNoToken, kNoToken, kNoToken, kNoToken, kNoToken};
-  const std::vector<int32_t> ends = config.Ends(kNoToken, model.vocabulary);
-  tokens.end = ends[0];
-  model.more_ends.assign(ends.begin() + 1, ends.end());
+  config.ReadEnds(kNoToken, model);
   tokens.pad = config.Token("pad_token_id", kNoToken, model.vocabulary);
   tokens.begin = config.Token("bos_token_id", kNoToken, model.vocabulary);
   model.ends_texts = tokens.end != kNoToken;
@@ -345,19 +330,8 @@ ModelConfig ReadDecoder(const PublishedConfig& config) {
   return model;
 }
 
-// A number, a list of several, or null.
-Json EndsOf(const ModelConfig& model) {
-  if (model.tokens.end == kNoToken) return {};
-  Json ends = int64_t{model.tokens.end};
-  if (!model.more_ends.empty()) {
-    ends = Json::MakeArray({ends});
-    for (const int32_t id : model.more_ends) ends.Append(int64_t{id});
-  }
-  return ends;
-}
-
 Json WriteDecoder(const ModelConfig& model, const DecoderFamily& family) {
-  const DecoderKeys& keys = *family.keys;
+  const DecoderForm& form = *family.form;
   const AttentionConfig& attention = model.decoder_self;
   const auto token = [](int32_t id) { return id == kNoToken ? Json() : Json(int64_t{id}); };
   const char* activation = "";
@@ -365,20 +339,20 @@ Json WriteDecoder(const ModelConfig& model, const DecoderFamily& family) {
     if (ours == model.activation() && *activation == '\0') activation = theirs;
   }
   Json json = Json::MakeObject({{"architectures", Json::MakeArray({family.architecture})},
-                                {keys.activation, activation},
+                                {form.activation, activation},
                                 {"bos_token_id", token(model.tokens.begin)},
                                 {"eos_token_id", EndsOf(model)},
-                                {keys.d_model, model.d_model},
-                                {keys.layers, model.layers},
-                                {keys.heads, attention.h},
-                                {keys.d_ff, model.d_ff},
-                                {keys.context, model.context},
-                                {keys.epsilon, model.norm_epsilon},
+                                {form.d_model, model.d_model},
+                                {form.layers, model.layers},
+                                {form.heads, attention.h},
+                                {form.d_ff, model.d_ff},
+                                {form.context, model.context},
+                                {form.epsilon, model.norm_epsilon},
                                 {"model_type", family.model_type},
                                 {"tie_word_embeddings", model.classifier == ClassifierKind::kTied},
                                 {"vocab_size", model.vocabulary}});
   if (!model.learns_padding || family.learns_padding) json.Set("pad_token_id", token(model.tokens.pad));
-  if (IsGpt2(family)) return json.Set("resid_pdrop", model.dropout_rate);
+  if (form.positions != PositionScheme::kRotary) return json.Set("resid_pdrop", model.dropout_rate);
   json.Set("num_key_value_heads", attention.g_k > 0 ? attention.g_k : attention.h_k).Set("head_dim", attention.d_k);
   if (family.biases == Biases::kAsKeysSay) {
     json.Set("attention_bias", attention.projection_biases).Set("mlp_bias", model.feed_forward_biases);
@@ -395,21 +369,16 @@ Json WriteDecoder(const ModelConfig& model, const DecoderFamily& family) {
   return json.Set("rope_parameters", std::move(rope));
 }
 
-constexpr PublishedForm FormOfFamily(const char* model_type, Json (*write)(const ModelConfig&)) {
-  const bool gpt2 = std::string_view(model_type) == "gpt2";
-  return {.model = "lm",
-          .model_type = model_type,
-          .parts = gpt2 ? std::span<const PublishedPart>(kGpt2Parts) : kLlamaParts,
-          .without_effect = gpt2 ? std::span<const char* const>(kGpt2WithoutEffect) : kLlamaWithoutEffect,
-          .prefix = gpt2 ? "transformer." : "model.",
-          .aliases = {},
-          .read = ReadDecoder,
-          .write = write};
-}
 template <size_t i>
-constexpr PublishedForm kForm = FormOfFamily(kFamilies[i].model_type, [](const ModelConfig& model) {
-  return WriteDecoder(model, kFamilies[i]);
-});
+constexpr PublishedForm kForm = {
+    .model = "lm",
+    .model_type = kFamilies[i].model_type,
+    .parts = kFamilies[i].form->parts,
+    .without_effect = kFamilies[i].form->without_effect,
+    .prefix = kFamilies[i].form->prefix,
+    .aliases = {},
+    .read = [](const PublishedConfig& config) { return ReadDecoder(config, kFamilies[i]); },
+    .write = [](const ModelConfig& model) { return WriteDecoder(model, kFamilies[i]); }};
 constexpr PublishedForm kForms[] = {kForm<0>, kForm<1>, kForm<2>, kForm<3>, kForm<4>};
 static_assert(std::size(kForms) == std::size(kFamilies));
 

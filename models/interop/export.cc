@@ -41,14 +41,21 @@ std::string ConfigText(const Trained& any, const PublishedRecord* record, const 
   return config.DumpPretty();
 }
 
-// As it came, if it came in that format; else the first that can say all of the model, or the first.
-const PublishedForm* FormToWrite(const Trained& any, PublishedFormat format) {
-  if (RecordOf(any, format) != nullptr) return FormOf(any);
-  const std::vector<const PublishedForm*> forms = FormsOf(any.model->config().name, format);
-  for (const PublishedForm* form : forms) {
-    if (NotPublishable(*any.model, *form).empty()) return form;
+// The form to write a model in, and what that cannot say of it: as it came, if it came in that format; else the first
+// that can say all of it, or the first.
+struct FormToWrite {
+  const PublishedForm* form = nullptr;
+  std::vector<std::string> refused;
+};
+FormToWrite ChooseForm(const Trained& any, PublishedFormat format) {
+  const bool came = RecordOf(any, format) != nullptr;
+  FormToWrite first;
+  for (const PublishedForm* form : came ? std::vector{FormOf(any)} : FormsOf(any.model->config().name, format)) {
+    FormToWrite chosen = {form, NotPublishable(*any.model, *form)};
+    if (chosen.refused.empty()) return chosen;
+    if (first.form == nullptr) first = std::move(chosen);
   }
-  return forms.empty() ? nullptr : forms.front();
+  return first;
 }
 
 }  // namespace
@@ -56,12 +63,11 @@ const PublishedForm* FormToWrite(const Trained& any, PublishedFormat format) {
 ExportResult ExportModel(const Trained& any, const std::string& out, const ExportOptions& options) {
   CheckNewDirectory(out);
   if (options.format == PublishedFormat::kMesh) return ExportMesh(any, out, options);
-  const PublishedForm* const found = FormToWrite(any, options.format);
+  const auto [found, refused] = ChooseForm(any, options.format);
   CROSSTALK_CHECK(found != nullptr, any.checkpoint, ": is a model of the kind ", Quoted(any.model->config().name),
                   ", which has no published form");
   const PublishedForm& form = *found;
   const PublishedRecord* const record = RecordOf(any, options.format);
-  const std::vector<std::string> refused = NotPublishable(*any.model, form);
   CROSSTALK_CHECK_FIELD(refused.empty() || options.extensions == Extensions::kWrite, "with_extensions",
                         "is needed for ", any.checkpoint, ": the published form of ", form.model_type,
                         " cannot say of it", Lines(refused));

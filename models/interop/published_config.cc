@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/model_config.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/text.h"
@@ -62,13 +63,13 @@ const Json& PublishedConfig::NoJson() {
   return none;
 }
 
-std::vector<int32_t> PublishedConfig::Ends(int64_t fallback, int64_t vocabulary) const {
+void PublishedConfig::ReadEnds(int64_t fallback, ModelConfig& model) const {
   constexpr const char* kKey = "eos_token_id";
   const auto ids_of = [&](const Json* value) {
     std::vector<int32_t> ids;
     const auto add = [&](const Json& id) {
-      if (!id.is_int() || id.AsInt() < 0 || id.AsInt() >= vocabulary) {
-        FailAt(kKey, Excerpt(id.Dump()), " is not an id of a vocabulary of ", vocabulary);
+      if (!id.is_int() || id.AsInt() < 0 || id.AsInt() >= model.vocabulary) {
+        FailAt(kKey, Excerpt(id.Dump()), " is not an id of a vocabulary of ", model.vocabulary);
       }
       ids.push_back(static_cast<int32_t>(id.AsInt()));
     };
@@ -85,6 +86,17 @@ std::vector<int32_t> PublishedConfig::Ends(int64_t fallback, int64_t vocabulary)
   if (ends.empty()) ends = own;
   const auto first = std::find(ends.begin(), ends.end(), own[0]);
   if (first != ends.end()) std::rotate(ends.begin(), first, first + 1);
+  model.tokens.end = ends[0];
+  model.more_ends.assign(ends.begin() + 1, ends.end());
+}
+
+Json EndsOf(const ModelConfig& model) {
+  if (model.tokens.end == kNoToken) return {};
+  Json ends = int64_t{model.tokens.end};
+  if (!model.more_ends.empty()) {
+    ends = Json::MakeArray({ends});
+    for (const int32_t id : model.more_ends) ends.Append(int64_t{id});
+  }
   return ends;
 }
 

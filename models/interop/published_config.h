@@ -16,6 +16,8 @@
 
 namespace crosstalk {
 
+struct ModelConfig;
+
 // The shapes of a file's tensors, by their usual names.
 using TensorShapes = std::map<std::string, Shape, std::less<>>;
 
@@ -48,9 +50,9 @@ class PublishedConfig {
   bool Says(std::string_view key) const { return json_->Find(key) != nullptr; }
   // An id of the vocabulary.
   int32_t Token(std::string_view key, int64_t fallback, int64_t vocabulary) const;
-  // eos_token_id, one id or a list of them, as generation_config.json has it, else config.json: the ids that end a
-  // text, the configuration's own first.
-  std::vector<int32_t> Ends(int64_t fallback, int64_t vocabulary) const;
+  // eos_token_id, one id or a list of them, as generation_config.json has it, else config.json, as the ids that end the
+  // model's texts: tokens.end is the configuration's own, where it is among them.
+  void ReadEnds(int64_t fallback, ModelConfig& model) const;
   // Whether `head`, a table of the output, is there with other bytes than `embedding` has, whatever tie_word_embeddings
   // says: that key says what was tied in training, and is true in files of both kinds.
   bool IsUntied(const std::string& head, const std::string& embedding) const;
@@ -85,6 +87,9 @@ class PublishedConfig {
   const TensorShapes* tensors_;
   TensorsDiffer differ_;
 };
+
+// The ids that end a model's texts as eos_token_id has them: a number, a list of several, or null.
+Json EndsOf(const ModelConfig& model);
 
 // A layer of attention in the words of the options that make it.
 

@@ -179,9 +179,7 @@ ModelConfig ReadT5(const PublishedConfig& config, const T5Family& family) {
   model.classifier = tied ? ClassifierKind::kTied : ClassifierKind::kUntied;
   if (has_decoder) model.logit_scale = ReadLogitScale(config, family, tied);
   model.tokens.pad = config.Token("pad_token_id", 0, model.vocabulary);
-  const std::vector<int32_t> ends = config.Ends(1, model.vocabulary);
-  model.tokens.end = ends[0];
-  model.more_ends.assign(ends.begin() + 1, ends.end());
+  config.ReadEnds(1, model);
   model.tokens.decoder_start = config.Token("decoder_start_token_id", model.tokens.pad, model.vocabulary);
   model.tokens.unknown = model.vocabulary > 2 ? 2 : kNoToken;
   model.SetAttention(AttentionConfig::MultiHead(model.d_model, heads, d_kv));
@@ -192,11 +190,6 @@ Json WriteT5(const ModelConfig& model, const T5Family& family) {
   const AttentionConfig& attention = model.encoder_self;
   const FeedForwardName& feed_forward = NameOf(model.activation());
   const bool tied = model.classifier == ClassifierKind::kTied, has_decoder = model.num_decoder_layers() > 0;
-  Json ends = int64_t{model.tokens.end};
-  if (!model.more_ends.empty()) {
-    ends = Json::MakeArray({ends});
-    for (const int32_t id : model.more_ends) ends.Append(int64_t{id});
-  }
   Json json = Json::MakeObject(
       {{"architectures", Json::MakeArray({has_decoder ? Architecture(family) : EncoderArchitecture(family)})},
        {"d_ff", model.d_ff},
@@ -205,7 +198,7 @@ Json WriteT5(const ModelConfig& model, const T5Family& family) {
        {"decoder_start_token_id", model.tokens.decoder_start},
        {"dense_act_fn", feed_forward.activation},
        {"dropout_rate", model.dropout_rate},
-       {"eos_token_id", std::move(ends)},
+       {"eos_token_id", EndsOf(model)},
        {"feed_forward_proj", feed_forward.name},
        {"is_encoder_decoder", has_decoder},
        {"is_gated_act", IsGated(feed_forward.kind)},
