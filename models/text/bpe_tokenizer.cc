@@ -399,27 +399,13 @@ class BpeTokenizer : public Tokenizer {
 };
 
 void CheckBpePieces(const BpeModel& model, const std::string& name) {
-  if (model.pieces.size() + model.more.size() > kMaxVocabulary) {
-    Fail(ErrorKind::kData, name, ": more than the ", kMaxVocabulary, " pieces allowed");
-  }
   std::array<bool, 256> bytes = {};
-  size_t id = 0;
-  for (const std::vector<std::string>* list : {&model.pieces, &model.more}) {
-    for (const std::string& piece : *list) {
-      const auto refuse = [&](const auto&... parts) {
-        Fail(ErrorKind::kData, name, ": the piece of id ", id, " ", parts...);
-      };
-      if (piece.empty()) refuse("is empty");
-      if (FindInvalidUtf8(piece) != std::string::npos) refuse("is not UTF-8: ", Quoted(piece));
-      if (piece.size() > kMaxPieceBytes)
-        refuse("has ", piece.size(), " bytes, more than the ", kMaxPieceBytes, " allowed");
-      if (const std::string text = BytesOf(piece); model.byte_level && text.size() == 1) {
-        bytes[static_cast<unsigned char>(text[0])] = true;
-      }
-      if (const int byte = NamedByte(piece); model.byte_fallback && byte >= 0) bytes[static_cast<size_t>(byte)] = true;
-      ++id;
+  CheckPieces(model.pieces, model.more, name, [&](const std::string& piece, size_t) {
+    if (const std::string text = BytesOf(piece); model.byte_level && text.size() == 1) {
+      bytes[static_cast<unsigned char>(text[0])] = true;
     }
-  }
+    if (const int byte = NamedByte(piece); model.byte_fallback && byte >= 0) bytes[static_cast<size_t>(byte)] = true;
+  });
   if (!model.byte_fallback && (!model.byte_level || !model.unknown.empty())) return;
   for (size_t byte = 0; byte < 256; ++byte) {
     if (bytes[byte] || !IsEverText(byte)) continue;

@@ -1,7 +1,6 @@
 #include "crosstalk/models/text/text_rules.h"
 
 #include <algorithm>
-#include <functional>
 #include <unordered_set>
 #include <utility>
 
@@ -259,6 +258,26 @@ std::string WhatIsWrong(const std::vector<LiteralToken>& tokens) {
     if (!texts.insert(token.text).second) return StrCat("the token ", Quoted(token.text), " twice");
   }
   return "";
+}
+
+void CheckPieces(const std::vector<std::string>& pieces, const std::vector<std::string>& more, const std::string& name,
+                 const std::function<void(const std::string& piece, size_t id)>& also) {
+  if (pieces.size() + more.size() > kMaxVocabulary) {
+    Fail(ErrorKind::kData, name, ": more than the ", kMaxVocabulary, " pieces allowed");
+  }
+  size_t id = 0;
+  for (const std::vector<std::string>* list : {&pieces, &more}) {
+    for (const std::string& piece : *list) {
+      const auto refuse = [&](const auto&... parts) {
+        Fail(ErrorKind::kData, name, ": the piece of id ", id, " ", parts...);
+      };
+      if (piece.empty()) refuse("is empty");
+      if (FindInvalidUtf8(piece) != std::string::npos) refuse("is not UTF-8: ", Quoted(piece));
+      if (piece.size() > kMaxPieceBytes)
+        refuse("has ", piece.size(), " bytes, more than the ", kMaxPieceBytes, " allowed");
+      also(piece, id++);
+    }
+  }
 }
 
 std::vector<std::string> RuleTexts(const TextRules& rules) {

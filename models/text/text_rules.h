@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -149,6 +150,11 @@ std::string WhatIsWrong(const Rewrite& replacement);
 
 // The texts of literal tokens must be UTF-8 of 1 to kMaxPieceBytes bytes, each once: what is wrong with them, or "".
 std::string WhatIsWrong(const std::vector<LiteralToken>& tokens);
+
+// A vocabulary's pieces, and what has ids above them, are at most kMaxVocabulary texts of 1 to kMaxPieceBytes bytes of
+// UTF-8: Error(kData) with `name`. `also` is called with each and its id, in the ids' order.
+void CheckPieces(const std::vector<std::string>& pieces, const std::vector<std::string>& more, const std::string& name,
+                 const std::function<void(const std::string& piece, size_t id)>& also);
 
 // Texts that these rules, and few others, make something of: see Tokenizer::RuleTexts.
 std::vector<std::string> RuleTexts(const TextRules& rules);

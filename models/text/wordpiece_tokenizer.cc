@@ -245,28 +245,6 @@ int32_t FindPiece(const WordPieceModel& model, std::string_view text) {
   return kNoToken;
 }
 
-void CheckPieces(const WordPieceModel& model, const std::string& name) {
-  if (model.pieces.size() + model.more.size() > kMaxVocabulary) {
-    Fail(ErrorKind::kData, name, ": more than the ", kMaxVocabulary, " pieces allowed");
-  }
-  std::unordered_map<std::string_view, size_t> seen;
-  size_t id = 0;
-  for (const std::vector<std::string>* list : {&model.pieces, &model.more}) {
-    for (const std::string& piece : *list) {
-      const auto refuse = [&](const auto&... parts) {
-        Fail(ErrorKind::kData, name, ": the piece of id ", id, " ", parts...);
-      };
-      if (piece.empty()) refuse("is empty");
-      if (FindInvalidUtf8(piece) != std::string::npos) refuse("is not UTF-8: ", Quoted(piece));
-      if (piece.size() > kMaxPieceBytes)
-        refuse("has ", piece.size(), " bytes, more than the ", kMaxPieceBytes, " allowed");
-      const auto [at, is_new] = seen.emplace(piece, id);
-      if (!is_new) refuse("is ", Quoted(piece), ", as the one of id ", at->second, " is");
-      ++id;
-    }
-  }
-}
-
 std::vector<std::string> Strings(const JsonReader& reader, const char* key) {
   std::vector<std::string> strings;
   for (const Json& one : reader.Array(key)) {
@@ -339,7 +317,13 @@ std::vector<LiteralToken> BertLiteralTokens(const WordPieceModel& model) {
 
 std::shared_ptr<const Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, const std::string& name,
                                                         int num_sentinels) {
-  CheckPieces(model, name);
+  std::unordered_map<std::string_view, size_t> seen;
+  CheckPieces(model.pieces, model.more, name, [&](const std::string& piece, size_t id) {
+    const auto [at, is_new] = seen.emplace(piece, id);
+    if (is_new) return;
+    Fail(ErrorKind::kData, name, ": the piece of id ", id, " is ", Quoted(piece), ", as the one of id ", at->second,
+         " is");
+  });
   SpecialTokens ids;
   const auto find = [&](std::string_view text) {
     const int32_t id = FindPiece(model, text);
