@@ -69,6 +69,15 @@ class PublishedFolderTest : public ::testing::Test {
     return RunCommand(Joined({"export", Model(), "--out", Out()}, options));
   }
 
+  // The results of a model for the inputs of a file, in double unless the options say otherwise.
+  TensorFile Forward(const std::string& model, const std::string& inputs, const std::vector<std::string>& options = {},
+                     const std::string& precision = "double") {
+    Succeeded(RunCommand(
+        Joined({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors", "--precision", precision},
+               options)));
+    return ReadSafetensors(dir_ / "out.safetensors");
+  }
+
   // In and out again: the same names, types and bytes.
   void ExpectRoundTrip() {
     Succeeded(Import());

@@ -27,13 +27,20 @@ namespace command_line_test {
 
 using testing::Contains;
 
+// The two ends of a new terminal. A root folder of its own may have no terminals, or another's: then `end` is -1, and a
+// read would wait for ever.
+struct Terminal {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  const int end = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0
+                      ? open(ptsname(terminal), O_RDWR | O_NOCTTY)
+                      : -1;
+};
+
 // What a process that prints it shows on a terminal, which makes "\r\n" of line ends.
 std::string OnATerminal(const std::function<void()>& print) {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  EXPECT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
-  const int end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-  if (end < 0) {  // nobody who writes: a read would wait for ever
-    ADD_FAILURE() << "the other end of a terminal cannot be opened";
+  const auto [terminal, end] = Terminal();
+  EXPECT_GE(end, 0);
+  if (end < 0) {
     close(terminal);
     return {};
   }
@@ -53,18 +60,11 @@ std::string OnATerminal(const std::function<void()>& print) {
   return shown;
 }
 
-// A root folder of its own may have no terminals, or another's.
-bool HasTerminals() {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  const bool usable = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0;
-  const int end = usable ? open(ptsname(terminal), O_RDWR | O_NOCTTY) : -1;
-  if (end >= 0) close(end);
-  if (terminal >= 0) close(terminal);
-  return end >= 0;
-}
-
 TEST(CommandLineTest, NamesDoNotControlATerminal) {
-  if (!HasTerminals()) GTEST_SKIP() << "there are no pseudo-terminals here";
+  const auto [terminal, end] = Terminal();
+  close(terminal);
+  if (end < 0) GTEST_SKIP() << "there are no pseudo-terminals here";
+  close(end);
   const std::string name = "a\033]0;title\ab\u009B2J\rc\x7F\tü";
   const std::string shown = "a\uFFFD]0;title\uFFFDb\uFFFD2Jc\uFFFD\tü";
   EXPECT_EQ(OnATerminal([&] { PrintMessage("in ", name); }), "in " + shown + "\r\n");

@@ -22,10 +22,8 @@ namespace decoders_test {
 
 class DecodersTest : public PublishedFolderTest {
  protected:
-  TensorFile Forward(const std::string& model, const std::string& precision) {
-    Succeeded(RunCommand({"forward", model, "--inputs", In() + "/inputs.safetensors", "--output",
-                          dir_ / "out.safetensors", "--precision", precision, "--gradients", "--all"}));
-    return ReadSafetensors(dir_ / "out.safetensors");
+  TensorFile ForwardOf(const std::string& model, const std::string& precision) {
+    return Forward(model, In() + "/inputs.safetensors", {"--gradients", "--all"}, precision);
   }
 
   // One row of input_ids, which are the labels, too.
@@ -51,8 +49,8 @@ class DecodersTest : public PublishedFolderTest {
     std::erase_if(expected.tensors, [](const NamedTensor& one) {
       return one.name.starts_with("left.") || one.name.starts_with("mean_pooled");
     });
-    ExpectParity(expected, Forward(Model(), "double"), 1e-10, ParityTensors::kAll, 9);
-    ExpectParity(expected, Forward(Model(), "fp32"), 2e-5, ParityTensors::kAll, 9);
+    ExpectParity(expected, ForwardOf(Model(), "double"), 1e-10, ParityTensors::kAll, 9);
+    ExpectParity(expected, ForwardOf(Model(), "fp32"), 2e-5, ParityTensors::kAll, 9);
   }
 
   // The ids and scores of each search of `generation`.
@@ -151,7 +149,7 @@ TEST_F(DecodersTest, Qwen3sQueriesAndKeysAreNormed) {
     std::filesystem::copy(ParityFolder("llama_tied_gqa") + "/inputs.safetensors", In(),
                           std::filesystem::copy_options::overwrite_existing);
     ExpectRoundTrip();
-    return Forward(Model(), "double").At("logits").ToVector<double>();
+    return ForwardOf(Model(), "double").At("logits").ToVector<double>();
   };
   const std::vector<double> before = logits();
   // A norm is blind to the length of what it norms, and a key's to that of its query.
@@ -258,8 +256,8 @@ TEST_F(DecodersTest, OwnModelsArePublishedInTheFormThatSaysThem) {
     EXPECT_EQ(ReadJsonFile(Out() + "/config.json").At("model_type").AsString(), test.type);
     std::filesystem::create_directories(In());
     WriteIds(In() + "/inputs.safetensors", {4, 7, 9, 3, 11});
-    EXPECT_EQ(Forward(run, "double").At("logits").ToVector<double>(),
-              Forward(Out(), "double").At("logits").ToVector<double>());
+    EXPECT_EQ(ForwardOf(run, "double").At("logits").ToVector<double>(),
+              ForwardOf(Out(), "double").At("logits").ToVector<double>());
   }
 }
 

@@ -23,13 +23,6 @@ namespace import_fifth_test {
 
 class ImportFifthTest : public PublishedFolderTest {
  protected:
-  TensorFile Forward(const std::string& model, const std::string& inputs,
-                     const std::vector<std::string>& options = {}) {
-    Succeeded(RunCommand(
-        Joined({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors"},
-               options.empty() || options.back() != "float" ? Joined({"--precision", "double"}, options) : options)));
-    return ReadSafetensors(dir_ / "out.safetensors");
-  }
   void Publish(const Folder& folder) {
     std::filesystem::remove_all(In());
     Store(folder, In());
@@ -206,8 +199,7 @@ TEST_F(FifthReferenceTest, EqualsTheReferenceInBothFormsOfTheFolders) {
       std::vector<std::string> options = {"--all"};
       if (has_loss) options.push_back("--gradients");
       ExpectParity(expected, Forward(Model(), dir_ / "in.safetensors", options), 1e-10, ParityTensors::kAll, 2);
-      options.insert(options.end(), {"--precision", "float"});
-      ExpectParity(expected, Forward(Model(), dir_ / "in.safetensors", options), 2e-5, ParityTensors::kAll, 2);
+      ExpectParity(expected, Forward(Model(), dir_ / "in.safetensors", options, "float"), 2e-5, ParityTensors::kAll, 2);
     }
   }
 }

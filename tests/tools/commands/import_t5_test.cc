@@ -22,15 +22,10 @@ constexpr char kBias[] = ".layer.0.SelfAttention.relative_attention_bias.weight"
 
 class ImportT5Test : public PublishedFolderTest {
  protected:
-  TensorFile Forward(const std::string& model, const std::string& inputs) {
-    Succeeded(RunCommand({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors", "--precision",
-                          "double", "--all", "--gradients"}));
-    return ReadSafetensors(dir_ / "out.safetensors");
-  }
-  TensorFile Forward(const Folder& folder) {
+  TensorFile ForwardOf(const Folder& folder) {
     std::filesystem::remove_all(In());
     Store(folder, In());
-    return Forward(In(), ParityFolder("t5_relu_tied") + "/inputs.safetensors");
+    return Forward(In(), ParityFolder("t5_relu_tied") + "/inputs.safetensors", {"--all", "--gradients"});
   }
 
   // The T5 as a UMT5 whose blocks have equal tables.
@@ -55,7 +50,7 @@ void ExpectNear(const Tensor& a, const Tensor& b, double allowed) {
 
 TEST_F(ImportT5Test, AUmt5WithEqualTablesIsAT5) {
   const Folder t5 = Load("t5_relu_tied"), umt5 = Umt5();
-  const TensorFile expected = Forward(t5), got = Forward(umt5);
+  const TensorFile expected = ForwardOf(t5), got = ForwardOf(umt5);
   ExpectRoundTrip();
   for (const NamedTensor& one : expected.tensors) {
     SCOPED_TRACE(one.name);
@@ -88,7 +83,7 @@ TEST_F(ImportT5Test, EachBlockOfAUmt5ReadsItsOwnTable) {
       table.data<float>()[i] += static_cast<float>(std::sin(static_cast<double>(i)));
     }
     after.tensors[stack + ".block.1" + kBias] = table;
-    const TensorFile a = Forward(before), b = Forward(after);
+    const TensorFile a = ForwardOf(before), b = ForwardOf(after);
     ExpectNear(a.At(stack + "_attentions.0"), b.At(stack + "_attentions.0"), 0);
     const Tensor &Wa = a.At(stack + "_attentions.1"), &Wb = b.At(stack + "_attentions.1");  // [b, h, n, n]
     const bool causal = stack == "decoder";
@@ -159,7 +154,7 @@ TEST_F(ImportT5Test, AUmt5WritesStepByStepAndCausally) {
 TEST_F(ImportT5Test, LogitsAreScaledByTheRulesOfEachKind) {
   const Folder usual = Load("t5_relu_tied");
   const double root = std::sqrt(static_cast<double>(usual.config.At("d_model").AsInt()));
-  const Tensor logits = Forward(usual).At("logits");
+  const Tensor logits = ForwardOf(usual).At("logits");
   const Json none;
   const struct {
     const char* kind;
@@ -184,7 +179,7 @@ TEST_F(ImportT5Test, LogitsAreScaledByTheRulesOfEachKind) {
       own.data<float>()[0] += 1;  // of the padding's logits alone
       folder.tensors["lm_head.weight"] = own;
     }
-    const Tensor changed = Forward(folder).At("logits");
+    const Tensor changed = ForwardOf(folder).At("logits");
     for (int64_t i = 0; i < logits.num_elements(); ++i) {
       if (i % logits.size(2) == 0) continue;
       ASSERT_NEAR(changed.data<double>()[i], test.factor * logits.data<double>()[i], 1e-12 * root) << i;
@@ -196,7 +191,8 @@ TEST_F(ImportT5Test, LogitsAreScaledByTheRulesOfEachKind) {
     std::filesystem::remove_all(Out());
     ExportModel(any, Out(), {});
     EXPECT_EQ(ReadJsonFile(Out() + "/config.json").At("model_type"), Json(umt5 ? "umt5" : "t5"));
-    const Tensor again = Forward(Out(), ParityFolder("t5_relu_tied") + "/inputs.safetensors").At("logits");
+    const Tensor again =
+        Forward(Out(), ParityFolder("t5_relu_tied") + "/inputs.safetensors", {"--all", "--gradients"}).At("logits");
     EXPECT_EQ(again.ToVector<double>(), changed.ToVector<double>());
   }
 }
@@ -208,10 +204,10 @@ TEST_F(ImportT5Test, TheEmbeddingMayHaveTheDecodersNameAlone) {
   for (int64_t i = 0; i < own.num_elements(); ++i) own.data<float>()[i] *= -2;
   folder.tensors["lm_head.weight"] = own;
   folder.config.Set("tie_word_embeddings", false);
-  const TensorFile expected = Forward(folder);
+  const TensorFile expected = ForwardOf(folder);
   folder.tensors["decoder.embed_tokens.weight"] = folder.tensors.at("shared.weight");
   folder.tensors.erase("shared.weight");
-  EXPECT_EQ(Forward(folder).At("logits").ToVector<double>(), expected.At("logits").ToVector<double>());
+  EXPECT_EQ(ForwardOf(folder).At("logits").ToVector<double>(), expected.At("logits").ToVector<double>());
   ExpectRoundTrip();
 }
 
