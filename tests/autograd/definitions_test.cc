@@ -100,7 +100,8 @@ std::vector<Row> Rows() {
   define("take_last", CROSSTALK_OP(Reshape(Pick(a, 1, ids), {3, 3, 2})));
   define("matmul_add", CROSSTALK_OP(Add(MatMul(a, b), c)));
   define("recompute", CROSSTALK_OP(Tanh(RmsNorm(a, b, 1e-6))));
-  for (const auto& [of, epsilon] : std::vector<std::pair<std::string, double>>{{"", 1e-12}, {"_wide", 0.1}}) {
+  for (const double epsilon : {1e-12, 0.1}) {
+    const std::string of = epsilon == 0.1 ? "_wide" : "";
     define("rms_norm" + of, CROSSTALK_OP(RmsNormOf(a, b, epsilon)));
     define("layer_norm" + of, CROSSTALK_OP(Add(RmsNormOf(Sub(a, MeanKept(a)), b, epsilon), c)));
   }

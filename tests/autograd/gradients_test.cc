@@ -160,7 +160,8 @@ TEST(ShapesOnlyGemmTest, PackedPanelsAreCounted) {
   // Few rows and many, short and long k, transposed or not, one and several blocks of columns, slices of k.
   const int64_t sizes[][3] = {{5, 700, 300},  {100, 90, 80},   {300, 200, 1000},
                               {64, 64, 9000}, {70, 5000, 100}, {2000, 33, 1}};
-  for (const auto& [m, n, k] : sizes) {
+  for (const auto& size : sizes) {
+    const int64_t m = size[0], n = size[1], k = size[2];
     for (const auto transpose : {kernels::Transpose::kNo, kernels::Transpose::kYes}) {
       const auto step = [&] {
         const int64_t before = GetMemoryStats().live_bytes;

@@ -46,9 +46,9 @@ void ExpectChecksum(T (*of)(std::string_view), const std::function<T(std::string
 }
 
 TEST(ChecksumTest, EachFollowsItsDefinitionHoweverItsBytesAreGiven) {
-  const auto by_add = [](auto crc) {
-    return [crc](std::string_view a, std::string_view b) mutable {
-      decltype(crc) both;
+  const auto by_add = []<typename Crc>(Crc) {
+    return [](std::string_view a, std::string_view b) {
+      Crc both;
       both.Add(a);
       both.Add(b);
       return both.value();

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,18 +16,17 @@ namespace crosstalk {
 
 // It ended with this code and said each of `says`.
 inline CommandResult ExpectExit(CommandResult result, int exit_code, const std::vector<std::string>& says = {},
-                                std::source_location where = std::source_location::current()) {
+                                testing::Caller where = {}) {
   if (result.exit_code != exit_code) {
-    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line()))
-        << "exit code " << result.exit_code << ", not " << exit_code << "\n"
-        << result.errors;
+    ADD_FAILURE_AT(where.file, where.line) << "exit code " << result.exit_code << ", not " << exit_code << "\n"
+                                           << result.errors;
   }
   testing::ExpectSays(result.errors, says, where);
   return result;
 }
 
 // It succeeded; a test whose command did not ends here.
-inline CommandResult Succeeded(CommandResult result, std::source_location where = std::source_location::current()) {
+inline CommandResult Succeeded(CommandResult result, testing::Caller where = {}) {
   result = ExpectExit(std::move(result), 0, {}, where);
   if (result.exit_code != 0) throw std::runtime_error("the test needs a command that failed");
   return result;

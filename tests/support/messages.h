@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,13 +11,16 @@
 
 namespace crosstalk::testing {
 
+// The caller's file and line, as the last parameter `Caller where = {}`. clang 14 has no std::source_location.
+struct Caller {
+  const char* file = __builtin_FILE();
+  int line = __builtin_LINE();
+};
+
 // What the Error thrown by f() says. The test fails at `where` if nothing is thrown, or an Error of another kind.
 template <typename F>
-std::string MessageOf(const F& f, ErrorKind kind = ErrorKind::kUsage,
-                      std::source_location where = std::source_location::current()) {
-  const auto fail = [&](const std::string& why) {
-    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << why;
-  };
+std::string MessageOf(const F& f, ErrorKind kind = ErrorKind::kUsage, Caller where = {}) {
+  const auto fail = [&](const std::string& why) { ADD_FAILURE_AT(where.file, where.line) << why; };
   try {
     f();
   } catch (const Error& error) {
@@ -32,17 +34,16 @@ std::string MessageOf(const F& f, ErrorKind kind = ErrorKind::kUsage,
 inline bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // `text` says each of these; the test fails at `where` if not.
-inline void ExpectSays(std::string_view text, const std::vector<std::string>& says, std::source_location where) {
+inline void ExpectSays(std::string_view text, const std::vector<std::string>& says, Caller where) {
   for (const std::string& part : says) {
     if (Contains(text, part)) continue;
-    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << "said nothing of: " << part << "\n" << text;
+    ADD_FAILURE_AT(where.file, where.line) << "said nothing of: " << part << "\n" << text;
   }
 }
 
 // The Error thrown by f() says each of these.
 template <typename F>
-void ExpectError(const F& f, ErrorKind kind, const std::vector<std::string>& says,
-                 std::source_location where = std::source_location::current()) {
+void ExpectError(const F& f, ErrorKind kind, const std::vector<std::string>& says, Caller where = {}) {
   ExpectSays(MessageOf(f, kind, where), says, where);
 }
 
@@ -57,7 +58,7 @@ struct Refusal {
 // `read(input)` throws an Error of `kind` with the words of its row, for every row. A failure names its row.
 template <typename Input, typename Read>
 void ExpectRefused(const std::vector<Refusal<Input>>& rows, const Read& read, ErrorKind kind = ErrorKind::kUsage,
-                   std::source_location where = std::source_location::current()) {
+                   Caller where = {}) {
   for (const Refusal<Input>& row : rows) {
     SCOPED_TRACE(row.name);
     ExpectError([&] { read(row.input); }, kind, row.words, where);
@@ -66,7 +67,7 @@ void ExpectRefused(const std::vector<Refusal<Input>>& rows, const Read& read, Er
 
 // As above, with calls for inputs: {"a rank too many", [] { … }, {"rank"}}.
 inline void ExpectRefused(const std::vector<Refusal<std::function<void()>>>& rows, ErrorKind kind = ErrorKind::kUsage,
-                          std::source_location where = std::source_location::current()) {
+                          Caller where = {}) {
   ExpectRefused(
       rows, [](const std::function<void()>& call) { call(); }, kind, where);
 }

@@ -14,7 +14,7 @@ namespace amx_test {
 // A[32, 2·pairs] and B[2·pairs, 32] of bfloat16, as floats and as the pairs that tiles read.
 struct Operands {
   explicit Operands(int64_t pair_count, float scale = 1.0f) : pairs(pair_count), a(32 * 2 * pairs), b(a.size()) {
-    const RandomKey key = RandomKey(7);
+    const RandomKey key = {.seed = 7};
     std::vector<uint16_t> half(1);
     const auto fill = [&](std::vector<float>* to, uint64_t from) {
       for (size_t i = 0; i < to->size(); ++i) {

@@ -244,7 +244,7 @@ TEST(TaskLossTest, WhatDoesNotFitIsNamed) {
     Batch batch;
     batch.Add("inputs", ids).Add("segments", Segments(shape)).Add(first, Ints(values));
     if (*second != '\0') batch.Add(second, Ints(others));
-    EXPECT_EQ(MessageOf([&] { Bert(Config(heads), 3).Loss(batch, {}, {}); }), says);
+    EXPECT_EQ(MessageOf([&, config = Config(heads)] { Bert(config, 3).Loss(batch, {}, {}); }), says);
   }
 }
 

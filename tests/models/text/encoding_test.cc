@@ -61,7 +61,8 @@ TEST(PairEncodingTest, TruncationCutsWhatItIsToldTo) {
   EXPECT_EQ(Ids(EncodePair(*bert, "a b c", std::nullopt, {.max_length = 4, .truncation = Truncation::kLongestFirst})),
             (Row{2, 5, 6, 3}));
   for (const auto& [most, truncation] : {std::pair{8, kNone}, {6, kSecond}, {4, kFirst}, {2, kLongest}}) {
-    testing::ExpectError([&] { ids("a b c d", "a b", most, truncation); }, ErrorKind::kUsage, {"max_length"});
+    testing::ExpectError([&, length = most, how = truncation] { ids("a b c d", "a b", length, how); },
+                         ErrorKind::kUsage, {"max_length"});
   }
 }
 

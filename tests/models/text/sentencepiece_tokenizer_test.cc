@@ -194,8 +194,8 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
   };
   for (const auto& [what, model] : cases) {
     SCOPED_TRACE(what);
-    testing::ExpectError([&] { MakeSentencePieceTokenizer({.bytes = model}, "crafted.model"); }, ErrorKind::kData,
-                         {"crafted.model"});
+    testing::ExpectError([bytes = model] { MakeSentencePieceTokenizer({.bytes = bytes}, "crafted.model"); },
+                         ErrorKind::kData, {"crafted.model"});
   }
 }
 

@@ -294,7 +294,7 @@ TEST_F(TextKindTest, WhatIsNoTextIsNamedWithWhatToDo) {
     if (name.ends_with(".txt")) continue;
     const std::string end = std::filesystem::path(name).extension();
     ExpectRefused("WORDS" + end, "words and more words", {"is named " + end + ", as ", remedy});  // by name alone
-    testing::ExpectError([&] { ReadText(dir_ / name, 10'000); }, ErrorKind::kData, {what});
+    testing::ExpectError([&, path = dir_ / name] { ReadText(path, 10'000); }, ErrorKind::kData, {what});
   }
   EXPECT_EQ(ReadText(dir_.Put("fine.txt.gz", Gzip("a,b\n1,2\n")), 100), "a,b\n1,2\n");  // who reads rows
 }

@@ -68,7 +68,7 @@ class ForgedCheckpointTest : public ::testing::Test {
 
   // The checkpoint with each `from` in its part of config.json replaced, signed again.
   std::string Forged(const Forgery& forgery) {
-    const auto& [from, to, says, part] = forgery;
+    const std::string &from = forgery.from, &to = forgery.to, &part = forgery.part;
     std::string bytes = ReadBytes(honest_ + "/config.json");
     size_t at = bytes.find(part);
     const auto find = [&] {
