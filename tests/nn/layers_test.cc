@@ -46,7 +46,8 @@ TEST(LayersTest, FollowTheirEquationsOverAllLeadingDimensions) {
   ExpectClose(linear.Forward(x), Add(Reshape(MatMul(Reshape(x, {14, 5}), l[0]), {2, 7, 3}), l[1]));
 
   const NormLayer rms(5, {.kind = NormKind::kRms, .epsilon = 1e-2}, kInit.At("rms"));
-  ExpectClose(rms.Forward(x), RmsNorm(x, Filled(rms)[0], 1e-2));
+  const std::vector<Variable> r = Filled(rms);
+  ExpectClose(rms.Forward(x), RmsNorm(x, r[0], 1e-2));
   const NormLayer norm(5, {.kind = NormKind::kLayer, .epsilon = 1e-3}, kInit.At("norm"));
   const std::vector<Variable> n = Filled(norm);
   ExpectClose(norm.Forward(x), LayerNorm(x, n[0], n[1], 1e-3));

@@ -169,9 +169,11 @@ ModelConfig ReadMeshT5(const PublishedConfig& config) {
   if (RelativeBiasShape(config, "decoder")[1] != model.relative_buckets) {
     config.FailAt("relative_attention_bias", "the encoder and the decoder have other numbers of buckets");
   }
-  model.SetAttention(ReadMeshAttention(config, kMeshEncoderSelf, model.d_model),
-                     ReadMeshAttention(config, kMeshDecoderSelf, model.d_model),
-                     ReadMeshAttention(config, kMeshEncoderDecoder, model.d_model));
+  // One after another: which tensor an error names is then no choice of the compiler's.
+  const AttentionConfig encoder_self = ReadMeshAttention(config, kMeshEncoderSelf, model.d_model);
+  const AttentionConfig decoder_self = ReadMeshAttention(config, kMeshDecoderSelf, model.d_model);
+  const AttentionConfig encoder_decoder = ReadMeshAttention(config, kMeshEncoderDecoder, model.d_model);
+  model.SetAttention(encoder_self, decoder_self, encoder_decoder);
   return model;
 }
 

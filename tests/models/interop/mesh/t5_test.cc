@@ -196,7 +196,9 @@ TEST(MeshT5Test, WhatTheFormatCannotSayIsRefusedByName) {
        {"gelu", [](auto& c) { c.feed_forward = FeedForwardKind::kGelu; }, {"gelu-by-erf"}},
        {"end", [](auto& c) { c.tokens.end = 3; }, {"tokens.end"}},
        {"scale", WithLayer([](auto& layer) { layer.scale = 0.5; }), {"encoder_self.scale"}},
-       {"tied", WithLayer([](auto& layer) { layer.key_value = KeyValueProjection::kTied; }), {"EncDecAttention/v"}}},
+       {"tied",
+        WithLayer([](auto& layer) { layer.key_value = KeyValueProjection::kTied; }),
+        {"encoder/block_000/layer_000/SelfAttention/v"}}},
       write);
   testing::ExpectRefused<ExportOptions>(
       {{"extensions", {.format = PublishedFormat::kMesh, .extensions = Extensions::kWrite}, {"with_extensions"}},
