@@ -9,6 +9,7 @@ echo '#include "examples/course/checker/library_exercise.h"'
 echo '#pragma GCC diagnostic ignored "-Wunused-parameter"'
 echo '#pragma GCC diagnostic ignored "-Wunused-function"'
 echo '#pragma GCC diagnostic ignored "-Wunused-variable"'
+echo '#pragma GCC diagnostic ignored "-Wunused-but-set-variable"'
 for file in examples/course/solutions/*.cc examples/course/exercises/*.cc; do
   number=$((number + 1))
   printf 'namespace case_%d {\n#include "%s"\n}\n' "$number" "$file"
