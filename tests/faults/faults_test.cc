@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -21,8 +22,8 @@ class FaultsTest : public ::testing::Test {
   }
 
   static CommandResult Sweep(const std::vector<std::string>& arguments) {
-    const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-    return RunCommand(arguments, {.program = folder + "/sweep"});
+    const std::filesystem::path folder = std::filesystem::absolute(program_invocation_name).parent_path();
+    return RunCommand(arguments, {.program = folder / "sweep"});
   }
 };
 

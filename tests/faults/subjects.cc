@@ -1,6 +1,7 @@
 #include "tests/faults/subjects.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -31,7 +32,8 @@ bool Contains(std::string_view text, std::string_view part) { return text.find(p
 
 constexpr unsigned kMostSeconds = 20;  // a run takes a fiftieth of a second
 
-std::string FolderOfThisProgram() { return fs::read_symlink("/proc/self/exe").parent_path().string(); }
+// By the path that started it: /proc may be empty.
+std::string FolderOfThisProgram() { return fs::absolute(program_invocation_name).parent_path().string(); }
 
 // The words that the C library has for the error of a fault "file:17:EIO[:on]".
 std::string ReasonOf(const std::string& fault) {

@@ -6,7 +6,7 @@ set -eu
 
 # Row, Debian's release, compiler, its packages, circumstance.
 rows='
-bookworm-g++     bookworm g++     g++               no-proc
+bookworm-g++     bookworm g++     g++,mount         no-proc
 bookworm-clang++ bookworm clang++ clang,libomp-dev  blank
 trixie-g++       trixie   g++     g++               umask
 trixie-clang++   trixie   clang++ clang,libomp-dev  read-only
