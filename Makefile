@@ -148,7 +148,7 @@ COMPILER := $(shell { $(CXX) --version; $(CXX) -dumpmachine; } 2>/dev/null)
 SIMD_x86_64 := -DHWY_BASELINE_TARGETS=HWY_AVX2 -DHWY_DISABLED_TARGETS=-1-HWY_AVX2-HWY_AVX3
 SIMD_aarch64 := -DTOOLCHAIN_MISS_SYS_AUXV_H -DHWY_DISABLED_TARGETS=HWY_SVE+HWY_SVE2+HWY_SVE_256+HWY_SVE2_128
 REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP $(SIMD_$(firstword $(subst -, ,$(lastword $(COMPILER)))))
-# Hidden: what a public header declares is marked CROSSTALK_PUBLIC, and the shared library exports nothing else.
+# Hidden: public headers make what they declare visible (runtime/visibility.h), and the shared library exports nothing else.
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 # GCC looks for garbage as soon as it has 256 MB, which takes 5 % of the time: from 512 MB.

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct GradCheckOptions {
   // Half the distance between the two evaluations. The error of a central difference is step²·f'''/6 + ε·|f|/step;
@@ -50,3 +50,4 @@ GradCheckReport GradCheck(const std::function<Variable(const std::vector<Variabl
                           const std::vector<Tensor>& inputs, const GradCheckOptions& options = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

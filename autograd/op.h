@@ -23,9 +23,9 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/storage.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Where a backward function puts its results.
 class Gradients {
@@ -67,6 +67,7 @@ Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inp
                 const OpTraits& traits = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -12,9 +12,9 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/heads.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Differentiable elementwise operations, with NumPy's broadcasting (aligned at the last dimension, 1 stretches).
 // float and double; both operands have the same dtype.
@@ -162,3 +162,4 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                                       double scale, const CrossEntropyOptions& options = {}, const Variable& bias = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

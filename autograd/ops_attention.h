@@ -6,9 +6,9 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/kernels/attention/call.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The caller sets key_sharing and causality of `shape`; the operands and the scopes say the rest.
 using AttentionCall = kernels::AttentionCallOf<Variable, Tensor, Tensor>;
@@ -22,3 +22,4 @@ kernels::AttentionShape BindShape(const AttentionCall& call);
 Variable FusedAttention(const AttentionCall& call);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

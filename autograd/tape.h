@@ -29,9 +29,9 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Fills grad() of every leaf that `output` depends on and that requires a gradient, adding to what is there.
 // `output` has one element, or `seed` gives d loss / d output. Iterative (depth is not limited by the stack), in
@@ -167,3 +167,4 @@ bool HoldsMinusInfinity(const Tensor& tensor);
 
 }  // namespace internal
 }  // namespace crosstalk
+#pragma GCC visibility pop

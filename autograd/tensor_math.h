@@ -10,9 +10,9 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Whether a reduction leaves its dimensions in place with size 1 or drops them.
 enum class KeepDims { kNo, kYes };
@@ -49,6 +49,7 @@ Tensor Concat(const std::vector<Tensor>& parts, int dim);
 
 }  // namespace math
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 namespace internal {
 struct Node;
@@ -50,3 +50,4 @@ class Variable {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 
-#include "crosstalk/runtime/visibility.h"
-
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Rotary positions (Su et al. 2021): pairs of a vector's elements, turned by an angle that grows with the position.
 namespace kernels {
@@ -46,6 +45,7 @@ void Rotate(const RotaryShape& shape, const T* cos, const T* sin, int direction,
 
 }  // namespace kernels
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk::kernels {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // An optimizer step's parameters: the user's choices, and the values that the optimizer sets at each step (nn/optim).
 namespace kernels {
@@ -51,6 +51,7 @@ struct EnumNames<kernels::AdamWOptions::BiasCorrection> {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk::kernels {
 

@@ -8,9 +8,9 @@
 
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Counts are filled in by the maker of the batch: a step's loss is divided by those of all its parts, before the first
 // part's gradient is computed.
@@ -45,3 +45,4 @@ Batch WithoutPaddingColumns(const Batch& batch, const std::string& ids, const st
 Tensor NotPadding(const Tensor& ids, int32_t pad);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

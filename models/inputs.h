@@ -13,7 +13,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
 
@@ -48,7 +47,8 @@ void AddRecord(const TransformerRecord& record, const std::string& prefix, std::
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // A text of the user's as the inputs that a model computes with (Model::Outputs), so that one can look at what the
 // model makes of it.
@@ -71,3 +71,4 @@ struct InspectedText {
 Batch ReadText(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -8,9 +8,9 @@
 
 #include "crosstalk/runtime/field_value.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // A mean in the making: Σ over what has been seen, and how much that was. Sums of several batches are added up.
 struct MetricSum {
@@ -54,3 +54,4 @@ MetricDisplay DisplayOf(const Metric& metric);
 double Score(const Metric& metric);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -18,9 +18,9 @@
 #include "crosstalk/nn/optim/adam.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 class Decoder;
 struct DecoderOptions;
@@ -178,3 +178,4 @@ struct Recipe {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -24,7 +24,8 @@
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Where the logits' factor 1/sqrt(d_k) is: in P_q's initial values, or applied to J.
 enum class AttentionScale { kFolded, kExplicit };
@@ -182,3 +183,4 @@ void CheckLayers(const char* name, int64_t layers);
 Field<ModelConfig> NeverNull(Field<ModelConfig> row, Json open = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

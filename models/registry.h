@@ -13,9 +13,9 @@
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 class StoredParameters;
 
@@ -67,3 +67,4 @@ std::unique_ptr<Model> LoadModel(const ModelConfig& config, const std::string& s
                                  const std::shared_ptr<StoredParameters>& stored, DType dtype, uint64_t seed);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

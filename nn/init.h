@@ -13,9 +13,9 @@
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Initial values as a pure function of (seed, dotted path), so that they depend neither on the order in which a model
 // is put together nor on its other parts.
@@ -112,6 +112,7 @@ class StoredParameters {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

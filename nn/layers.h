@@ -11,9 +11,9 @@
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // A dense layer: y = x·weight (+ bias).
 
@@ -230,3 +230,4 @@ struct EnumNames<Activations> {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

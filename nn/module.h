@@ -29,9 +29,9 @@
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct NamedParameter {
   std::string name;       // dotted path: "encoder.block_0.self_attention.P_q"
@@ -164,3 +164,4 @@ struct ForwardContext {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -14,9 +14,9 @@
 #include "crosstalk/nn/layers.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 enum class NormPlacement { kPre, kPost };
 template <>
@@ -192,3 +192,4 @@ class TransformerStack : public Module {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/checksum.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Changes when a file is written or replaced: identifies contents without reading them.
 struct FileStamp {
@@ -185,3 +185,4 @@ struct RemovedTemporaries {
 RemovedTemporaries RemoveTemporaries(const std::string& directory);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -13,7 +13,8 @@
 
 #include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The kind of an error. The values are the exit codes of the `crosstalk` command.
 enum class ErrorKind {
@@ -211,3 +212,4 @@ namespace internal {
 #endif
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -7,9 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "crosstalk/runtime/visibility.h"
-
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // CRC-64 for manifests: detects every flipped bit, every burst of up to 64 bits, and other damage, such as truncation,
 // except in one case in 2^64. It does not protect from deliberate changes.
@@ -33,6 +32,7 @@ uint64_t Crc64Of(std::string_view bytes);
 std::string ChecksumText(uint64_t crc64);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

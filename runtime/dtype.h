@@ -6,9 +6,9 @@
 #include <ostream>
 
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBool, kBFloat16 };
 
@@ -117,3 +117,4 @@ float Widen(HalfFormat format, uint16_t bits);
 uint16_t Narrow(HalfFormat format, float value);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -16,9 +16,9 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 template <typename E>
 struct EnumName {
@@ -63,6 +63,7 @@ E ParseName(std::string_view field, std::string_view text, ErrorKind kind = Erro
 }
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -36,7 +36,8 @@
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Which member of its configuration a field is: so that code can say &Config::d_model where it means the row. Of an
 // abstract configuration, none.
@@ -376,3 +377,4 @@ std::vector<Message> FieldDifferences(const FieldTable<Config>& table, const Con
 }
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

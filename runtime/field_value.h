@@ -17,9 +17,9 @@
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 enum class FieldType { kString, kInt, kDouble, kBool, kChoice, kObject, kNames };
 
@@ -209,3 +209,4 @@ struct JsonForm<Json> {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

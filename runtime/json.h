@@ -15,7 +15,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // A JSON value. Objects keep their members in the order of insertion, and that is the order of Dump. An integer is
 // not a double: 3 parses as an integer, 3.0 as a double, and both are written as they were.
@@ -147,6 +148,7 @@ class JsonReader {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -11,9 +11,9 @@
 
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shape.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Wall time since construction.
 
@@ -125,3 +125,4 @@ class EnergyMeter {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

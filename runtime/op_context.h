@@ -16,9 +16,9 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct AttentionCapture;
 class LeafGradients;
@@ -124,3 +124,4 @@ struct Observer {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

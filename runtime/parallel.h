@@ -9,9 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "crosstalk/runtime/visibility.h"
-
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The processors that this process may use: those of its affinity mask, or the quota of its control groups, rounded up,
 // if that is less.
@@ -48,6 +47,7 @@ void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order,
                             const std::function<void(int64_t task, int slot)>& body);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "crosstalk/runtime/record.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The version of the project, "major.minor.patch".
 const char* Version();
@@ -36,3 +36,4 @@ PlatformInfo GetPlatformInfo();
 int64_t PeakResidentBytes();
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // One block of the generator: 128 random bits from a 128-bit counter and a 64-bit key.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
@@ -59,3 +59,4 @@ class RandomSequence {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

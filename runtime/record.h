@@ -28,9 +28,9 @@
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/field_value.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 template <typename T>
 concept Record = requires {
@@ -154,3 +154,4 @@ Field<T> MakeConstantField(std::string key, Json constant) {
 }
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -13,9 +13,9 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct NamedTensor {
   std::string name;
@@ -90,6 +90,7 @@ void WriteSafetensors(FileWriter& file, std::vector<TensorSource> tensors);
 void SortAsInFile(std::vector<NamedTensor>& tensors);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

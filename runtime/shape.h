@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/runtime/visibility.h"
-
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 inline constexpr int kMaxRank = 8;
 
@@ -109,3 +108,4 @@ class Dims {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -12,9 +12,9 @@
 
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 inline constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
 
@@ -67,6 +67,7 @@ void ResetPeakMemory();
 void ReleaseCachedMemory();
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -11,9 +11,9 @@
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/storage.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 class Tensor {
  public:
@@ -95,3 +95,4 @@ std::string ToString(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/runtime/visibility.h"
-
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The parts between separators, empty ones too: always one more than there are separators. Split("a,,b", ',') is
 // {"a", "", "b"}, Split("", ',') is {""}.
@@ -33,6 +32,7 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& n
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

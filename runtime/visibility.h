@@ -1,12 +1,17 @@
-// The shared library exports CROSSTALK_PUBLIC names. All others are hidden, by -fvisibility=hidden.
+// The shared library exports what public headers declare. All other names are hidden, by -fvisibility=hidden.
 #pragma once
 
-// On the namespace of a public header, it holds for all that stands in it:
+// A public header has the pragma around its namespace, for all that stands in it:
 //
-//   namespace CROSSTALK_PUBLIC crosstalk {
+//   #pragma GCC visibility push(default)
+//   namespace crosstalk {
+//   …
+//   }  // namespace crosstalk
+//   #pragma GCC visibility pop
 //
-// A function template outside a class, which its .cc instantiates, needs it by itself.
+// To clang an attribute of this namespace would say nothing of a definition, whose namespace has none.
+// A function template outside a class, which its .cc instantiates, needs this by itself.
 #define CROSSTALK_PUBLIC [[gnu::visibility("default")]]
 
-// Within such a namespace: a template of which each program may have its own instances.
+// Between these pragmas: a template of which each program may have its own instances.
 #define CROSSTALK_LOCAL [[gnu::visibility("hidden")]]

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Takes the paper's lines as they stand:
 //   Variable Q = Einsum("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q});
@@ -49,3 +49,4 @@ int64_t EinsumMultiplications(std::string_view equation, const std::vector<Shape
 std::string DescribeEinsum(std::string_view equation, const std::vector<Shape>& shapes);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

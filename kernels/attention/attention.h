@@ -12,9 +12,9 @@
 
 #include "crosstalk/kernels/attention/call.h"
 #include "crosstalk/kernels/gemm/gemm.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 namespace kernels {
 
 // An input's rows, one for each position: row i of batch row b begins b · batch + i · stride elements on. So a slice of
@@ -93,3 +93,4 @@ void AttentionBackward(const AttentionCall& call, const ConstRows& O, const Soft
 
 }  // namespace kernels
 }  // namespace crosstalk
+#pragma GCC visibility pop

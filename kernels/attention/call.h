@@ -23,9 +23,9 @@
 
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 namespace kernels {
 
 // Which head of K a query head reads, if there are fewer, r of them for each.
@@ -142,6 +142,7 @@ struct AttentionCallOf : AttentionSettings, AttentionOperands<Operand> {
 
 }  // namespace kernels
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk::kernels {
 

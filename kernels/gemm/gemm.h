@@ -10,7 +10,8 @@
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // An operand of matrix products as it lies in memory.
 namespace kernels {
@@ -85,6 +86,7 @@ int64_t GemmPackedFloats(int64_t k, int64_t n);
 
 }  // namespace kernels
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk::kernels {
 

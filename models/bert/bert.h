@@ -22,9 +22,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // An ALBERT is a BERT with an embedding size of its own and layers that share blocks.
 
@@ -47,6 +47,7 @@ void ResolveBert(ModelConfig& config, int64_t input_length);
 const FieldTable<ModelConfig>& BertFields();
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 
@@ -66,7 +67,8 @@ const FieldTable<ModelConfig>& AlbertFields();
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The masked-LM head: logits = norm(act(x·W + b))·tableᵀ + bias, by the embedding's table or one of its own.
 // dense[d_model, E], norm[E], bias[vocabulary]; untied: decoder.table[rows of the embedding, E].
@@ -176,3 +178,4 @@ class Bert : public Model {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // p ∝ exp(logit / temperature) over the top_k most probable tokens, and of these over the fewest whose probabilities
 // sum to top_p. Of equal logits the smaller id comes first.
@@ -27,6 +27,7 @@ int32_t SampleToken(const Tensor& logits, const std::vector<bool>& allowed, cons
                     double uniform);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

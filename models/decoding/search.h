@@ -33,9 +33,9 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Decoder: what a search (search.h) needs of a model, whichever it is: logits of the next token for each row of a
 // batch, a step at a time, with cached keys and values.
@@ -122,3 +122,4 @@ std::vector<std::vector<SearchAnswer>> Search(const Model& model, const std::vec
                                               const SearchOptions& options);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -15,7 +15,6 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
 
@@ -64,7 +63,8 @@ inline std::vector<bool> WritableTokens(const Tokenizer& tokenizer, int64_t voca
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Whose words a piece of text is.
 enum class Author { kPrompt, kModel };
@@ -111,3 +111,4 @@ void WriteText(const Model& model, const TextWriter& writer, const std::string& 
 std::string TextOf(const TextWriter& writer, const std::string& text, const SearchAnswer& answer);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

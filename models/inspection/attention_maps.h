@@ -11,9 +11,9 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // What a model reads in one place: "input_ids" or "decoder_input_ids".
 struct InspectedTokens {
@@ -60,3 +60,4 @@ HeatImage DrawHeatImage(const Tensor& values);
 Tensor BlockMeans(const Tensor& values, int64_t block);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

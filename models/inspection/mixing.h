@@ -15,9 +15,9 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // A static head projection of a model.
 struct HeadProjectionTensor {
@@ -144,3 +144,4 @@ struct MixedHead {
 std::optional<MixedHead> MostMixedHead(const std::vector<LayerMixing>& layers);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -18,9 +18,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Its rows of the registry. Of a configuration's tokens pad is used.
 void MakeLmLayers(ModelConfig& config);
@@ -76,3 +76,4 @@ class Lm : public Model {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

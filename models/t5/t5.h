@@ -17,9 +17,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The base size as published, except the layers of attention: SetAttention makes these. Of the tokens pad, end and
 // decoder_start are used.
@@ -105,3 +105,4 @@ class T5 : public Model {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

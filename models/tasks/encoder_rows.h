@@ -10,9 +10,9 @@
 
 #include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The defaults of spans are the published ones.
 struct EncoderTaskOptions {
@@ -64,6 +64,7 @@ class EncoderRows {
 std::optional<PassageWindow> TokensOf(std::span<const TokenSpan> tokens, int64_t begin, int64_t end);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

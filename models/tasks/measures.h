@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "crosstalk/models/tasks/task.h"
-#include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
 
@@ -41,7 +40,8 @@ double Spearman(std::span<const double> x, std::span<const double> y);
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The best answer to a task without reading it: a model must beat it to have learnt anything.
 
@@ -54,3 +54,4 @@ struct ConstantAnswer {
 ConstantAnswer BestConstantAnswer(const TaskType& task, const std::vector<TaskRow>& rows);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

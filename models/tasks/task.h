@@ -12,9 +12,9 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The kind of an answer.
 enum class TaskForm {
@@ -124,3 +124,4 @@ std::optional<std::string> FindTaskFile(const TaskType& type, const std::string&
 double MainScore(const TaskType& type, const std::vector<Metric>& measures);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

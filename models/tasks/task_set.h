@@ -9,9 +9,9 @@
 
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Tasks mixed in proportion to their sizes, as an endless order of rows that is computed one place at a time.
 
@@ -71,3 +71,4 @@ const TaskType& TaskOfHead(const std::vector<const TaskType*>& tasks);
 TaskSet OpenTasks(const std::vector<const TaskType*>& tasks, const std::string& folder, const StopRequest& stop = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

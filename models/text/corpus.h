@@ -12,9 +12,9 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The built-in corpora: what is read where no text is given.
 
@@ -127,3 +127,4 @@ std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const 
                                                  const std::string& text_field = kTextField);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -10,9 +10,9 @@
 
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // What stands where. A published byte-pair encoding has a template of its own; of the others one with a begin and a
 // separator token has BERT's form, and any other T5's:
@@ -60,6 +60,7 @@ EncodedPair EncodePair(const Tokenizer& tokenizer, std::string_view first,
                        std::optional<std::string_view> second = std::nullopt, const PairOptions& options = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -9,9 +9,9 @@
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 inline constexpr int kSmallestSentencePieceVocabulary = 320;  // 3 special tokens, 256 bytes and some letters
 
@@ -37,3 +37,4 @@ std::shared_ptr<const Tokenizer> TrainTokenizer(const TextSource& source, const 
                                                 int num_sentinels = kDefaultSentinels, const StopRequest& stop = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

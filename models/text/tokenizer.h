@@ -16,7 +16,8 @@
 #include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The ids with a meaning of their own. They belong to a tokenizer, which a model's configuration takes them from.
 
@@ -208,3 +209,4 @@ std::shared_ptr<const Tokenizer> OpenTokenizer(const std::string& path, int num_
 CROSSTALK_LOCAL bool HoldsTokenizer(const std::string& folder);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

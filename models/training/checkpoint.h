@@ -14,9 +14,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/safetensors.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // One file to save: `write` is called once with the file open and empty; it need not Finish it.
 struct CheckpointFile {
@@ -116,3 +116,4 @@ void LoadParameters(const TensorFile& file, Module& module);
 std::string NonFiniteValue(const Module& module);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

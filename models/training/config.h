@@ -21,9 +21,9 @@
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 class Tokenizer;
 struct ObjectiveType;
@@ -170,3 +170,4 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const Vocabulary& vocab
 ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& model, const TrainingConfig& before);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

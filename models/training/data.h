@@ -11,9 +11,9 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/objectives/batches.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct TrainingData {
   TextCorpus corpus;                     // of an objective that learns from text
@@ -68,3 +68,4 @@ std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, 
 std::unique_ptr<HeldOut> MakeHeldOut(const TrainingConfig& config, const TrainingData& data);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

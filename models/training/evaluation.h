@@ -15,9 +15,9 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/record.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct EvaluationResult {
   std::vector<Metric> metrics;  // the first is the score
@@ -84,3 +84,4 @@ std::unique_ptr<HeldOut> MakeHeldOutTasks(const TrainingConfig& config, std::sha
                                           std::shared_ptr<const Tokenizer> tokenizer);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -10,9 +10,9 @@
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // A new file events.out.tfevents.SECONDS.crosstalk in the folder of a run, open at its end.
 class EventLog {
@@ -41,3 +41,4 @@ class EventLog {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -10,7 +10,6 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run_start.h"
 #include "crosstalk/models/training/trained.h"
-#include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
 
@@ -32,7 +31,8 @@ void MakePathsAbsolute(TrainingConfig* config);
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The published length for a model and a task: passes over the examples, or steps.
 struct FinetuningLength {
@@ -55,3 +55,4 @@ std::vector<std::string> FieldsOfTheOrigin();
 void SetSteps(const FinetuningLength& length, const std::function<int64_t()>& count_examples, TrainingConfig* config);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -19,9 +19,9 @@
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct LoopOptions {
   ScheduleConfig schedule;
@@ -104,6 +104,7 @@ class Loop {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

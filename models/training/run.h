@@ -21,9 +21,9 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/run_start.h"
 #include "crosstalk/runtime/measure.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct TrainingSummary {
   enum class End { kFinished, kStopped };
@@ -111,3 +111,4 @@ class TrainingRun {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -19,9 +19,9 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/record.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // metrics.jsonl: one object a line, {"event": "train" or "eval", "step": …} and what was measured.
 
@@ -133,3 +133,4 @@ class RunLock {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -18,9 +18,9 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/nn/optim/optimizer.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct ResumeOptions {
   enum class From {
@@ -52,3 +52,4 @@ RunState StartRun(const ResolvedConfig& config, const RunFolder& folder, const C
                   const ResumeOptions& resume, const TrainingObserver& observer, RankGroup* ranks = nullptr);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

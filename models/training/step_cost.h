@@ -7,9 +7,9 @@
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct StepCost {
   int64_t parameters = 0;
@@ -48,3 +48,4 @@ int64_t BytesOfRank(const ResolvedConfig& config, const ModelConfig& model, cons
 void CheckMemory(const ResolvedConfig& config, const ModelConfig& model, int ranks);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -20,9 +20,9 @@
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Answers to one task's rows, and the measures of those rows that have answers of their own; empty if none has.
 struct TaskResult {
@@ -87,3 +87,4 @@ RunMixing MixingOfRun(const std::string& run_folder, const Trained& newest,
                       std::shared_ptr<const TextSource> held_out = nullptr, int64_t most_cubes = kAllCubes);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -20,9 +20,9 @@
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/safetensors.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct ImportedFiles;
 
@@ -142,6 +142,7 @@ struct ModelOfOrigin {
 ModelOfOrigin LoadModelOf(const Trained& origin, const ModelConfig& model, uint64_t seed);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -18,9 +18,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The implementation that computes such a call: the fused one where the configuration asks for it, only Y is wanted, in
 // float, and the kernel computes the shape (kernels::IsSupported); else the composed one.
@@ -111,3 +111,4 @@ class AttentionModule : public Module {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -9,9 +9,9 @@
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct LogitsBias {
   LogitsBias() = default;  // none
@@ -81,3 +81,4 @@ class RelativeBias : public Module {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -12,9 +12,9 @@
 #include "crosstalk/kernels/heads.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/record.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The map from X and M to logits, and from weights to Y.
 enum class AttentionForm {
@@ -254,3 +254,4 @@ struct AttentionOptions {
 AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_model);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -9,9 +9,9 @@
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The learned tensors of a layer; undefined where the configuration has none. nn/attention/projections.h has a row for
 // each. The bracket order is storage order, and ours: heads before their size, so that a projection is one matrix
@@ -112,3 +112,4 @@ struct AttentionCapture {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -6,9 +6,9 @@
 
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/nn/optim/optimizer.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Slots: "v" [shape] or, where both sides of the parameter's matrix_shape are at least 128, factored, "v_row" [rows]
 // and "v_col" [cols]. The shape is the module's choice, not the tensor's rank: a projection [768, 24, 32] is the matrix
@@ -26,3 +26,4 @@ class Adafactor : public Optimizer {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -8,9 +8,9 @@
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/optim/optimizer.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // AdamW (Loshchilov and Hutter 2019), with or without bias correction (BERT's form has none).
 
@@ -63,6 +63,7 @@ class Lamb : public Optimizer {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

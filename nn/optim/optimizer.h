@@ -10,9 +10,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/safetensors.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 class Optimizer {
  public:
@@ -126,6 +126,7 @@ double ClipScale(double norm, double max_norm);
 std::string DescribeNonFiniteGradient(const std::vector<NamedParameter>& parameters);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

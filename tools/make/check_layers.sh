@@ -107,16 +107,18 @@ for match in $(grep -rnoE "std::($functions)[fl]?\(" runtime kernels autograd nn
     grep -v '^kernels/reference/'); do
   echo "$match): the C library's bits differ between machines; runtime/math.h has ours"; bad=1
 done
-# Only public names are marked, so that the shared library exports them. What a public header declares in a namespace that
-# is not marked is for the library's own sources.
+# Only public names are visible, so that the shared library exports them: runtime/visibility.h. What a public header declares
+# outside its pragmas is for the library's own sources.
 public=$(sh tools/make/public_headers.sh) || bad=1
 for file in $(find $layers -name '*.h' | sort); do
-  marked=$(grep -c '^namespace CROSSTALK_PUBLIC crosstalk {$' "$file")
+  marked=$(grep -c '^#pragma GCC visibility push(default)$' "$file")
+  [ "$marked" = "$(grep -c '^#pragma GCC visibility pop$' "$file")" ] ||
+    { echo "$file: what makes names visible does not end"; bad=1; }
   if printf '%s\n' "$public" | grep -qxF "$file"; then
     grep -qE '^namespace crosstalk(::[A-Za-z_:]*)? \{$' "$file" && [ "$marked" = 0 ] &&
-      { echo "$file: is public (models/crosstalk.h), but no namespace of it is CROSSTALK_PUBLIC"; bad=1; }
+      { echo "$file: is public (models/crosstalk.h), but no namespace of it is between pragmas of visibility"; bad=1; }
   elif [ "$marked" != 0 ]; then
-    echo "$file: is CROSSTALK_PUBLIC, but models/crosstalk.h does not include it"; bad=1
+    echo "$file: makes names visible, but models/crosstalk.h does not include it"; bad=1
   fi
 done
 for top in models tools; do

@@ -9,7 +9,6 @@
 
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
 
@@ -44,7 +43,8 @@ Story WriteStory(uint64_t seed, int64_t index, int64_t min_bytes);
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The built-in corpus: unlimited English-like stories from a seeded generator, made so that a hidden word is often
 // told by words far away (names and their pronouns, facts, quotes, counts and sums, agreement), and so that the
@@ -73,6 +73,7 @@ class SyntheticSource : public TextSource {
 TextCorpus MakeSyntheticCorpus(uint64_t seed);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

@@ -10,9 +10,9 @@
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Where a training loop gets its batches. Get(step, part) always gives the same bits for the same arguments.
 class BatchSource {
@@ -65,3 +65,4 @@ std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource>
                                                     int64_t depth = 8);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

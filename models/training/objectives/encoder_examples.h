@@ -16,9 +16,9 @@
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 struct EncoderBatchShape {
   TaskForm form = TaskForm::kClassification;
@@ -41,3 +41,4 @@ std::unique_ptr<ExampleSource> MakeEncoderExamples(const TaskType& type,
                                                    const StopRequest& stop = {});
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

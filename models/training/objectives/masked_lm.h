@@ -10,9 +10,9 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Tokens to hide of a row of `length` tokens, special ones counted as in the published code: round half to even of
 // length·density, at least 1, at most `most` and `candidates`, the tokens that are not special.
@@ -49,6 +49,7 @@ std::vector<int32_t> OrdinaryIds(const Tokenizer& tokenizer);
 void TruncatePair(int64_t most, RandomSequence& random, std::vector<int32_t>& a, std::vector<int32_t>& b);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

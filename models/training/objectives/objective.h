@@ -20,7 +20,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
 namespace crosstalk {
 
@@ -44,7 +43,8 @@ void WriteTokenRow(const std::vector<int32_t>& inputs, const std::vector<int32_t
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // ObjectiveConfig: what is learnt, of text or of tasks, and its table of fields.
 
@@ -153,6 +153,7 @@ std::vector<std::string> ObjectiveNames();
 const ObjectiveType& FindObjective(std::string_view name);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 

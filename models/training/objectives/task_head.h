@@ -10,9 +10,9 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Answers of a BERT or an ALBERT with a task's head to the task's rows.
 
@@ -41,3 +41,4 @@ double BestNoAnswerThreshold(const TaskType& type, const std::vector<TaskRow>& r
                              const std::vector<TaskPrediction>& predictions);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

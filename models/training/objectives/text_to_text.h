@@ -9,9 +9,9 @@
 
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/training/objectives/objective.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another decoder than the default
 // is for measuring the published cache of dynamic projections (decoding/search.h).
@@ -20,3 +20,4 @@ std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Mo
                                          const DecoderOptions& decoder, const Observer& observer);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

@@ -15,9 +15,9 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // Transport: how the processes that train one model tell each other bytes. Each is a rank, 0 … size-1.
 
@@ -47,6 +47,7 @@ class Transport {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
 
 namespace crosstalk {
 
@@ -121,7 +122,8 @@ inline std::vector<MetricSum> ReadSums(MessageReader& message) {
 
 }  // namespace crosstalk
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 class RankGroup {
  public:
@@ -163,3 +165,4 @@ class RankGroup {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

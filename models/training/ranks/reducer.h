@@ -19,9 +19,9 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // What the batches of a step hold.
 struct StepCounts {
@@ -259,3 +259,4 @@ class RankReducer : public GradientReducer {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop

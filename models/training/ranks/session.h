@@ -16,9 +16,9 @@
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // How an optimizer takes over a state that it did not compute.
 enum class StateTransfer { kNone, kLoad, kCarryOver };
@@ -66,3 +66,4 @@ void ServeRanks(RankGroup& group);
 void EndRanks(RankGroup& group);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
