@@ -107,6 +107,9 @@ struct ModelConfig {
   bool learns_padding = true;      // lm: looked up, the padding's row of the embedding has a gradient
   EncoderHeads heads;              // bert, albert
   int64_t segments = 2;            // bert, albert: kinds of segments: sentence A, sentence B
+  // bert: above 0, as in RoBERTa, the row of the learned positions that the first token which is no padding has;
+  // padding has the row before it.
+  int64_t first_position = 0;
   double norm_epsilon = 1e-6;
   LogitScale logit_scale = LogitScale::kIfTied;  // t5, lm
   BiasTables bias_tables = BiasTables::kOne;     // t5
@@ -138,7 +141,10 @@ struct ModelConfig {
   int64_t embedding_width() const { return embedding_size.value_or(d_model); }
   int64_t num_decoder_layers() const { return decoder_layers.value_or(layers); }
   // The most tokens of a text that is read whole; none: any number.
-  std::optional<int64_t> longest_text() const { return name == "lm" ? std::optional(context) : max_positions; }
+  std::optional<int64_t> longest_text() const {
+    if (name == "lm") return context;
+    return max_positions ? std::optional(*max_positions - first_position) : std::nullopt;
+  }
   // Blocks of an encoder that has parameters of its own for each.
   int64_t num_blocks() const { return layer_groups.value_or(layers) * inner_layers.value_or(1); }
   bool EndsText(int32_t id) const {

@@ -33,6 +33,7 @@ FieldTable<Config> EncoderFields() {
           {"layer_attention", &Config::encoder_self_layers, {.only_if_set = true}},
           {"positions", &Config::positions},
           NeverNull({"max_positions", &Config::max_positions}, 0),  // 0: a text may have any length
+          {"first_position", &Config::first_position, {.only_if_set = true}},
           {"segments", &Config::segments},
           {"heads", &Config::heads},
           {"classes", Within(&Config::heads, &EncoderHeads::classes)},
@@ -75,6 +76,9 @@ void ValidateBert(const ModelConfig& config) {
   const int64_t max_positions = config.max_positions.value_or(0);
   CROSSTALK_CHECK_FIELD(learned ? max_positions >= 1 : max_positions == 0, "max_positions", max_positions,
                         learned ? " is less than 1" : ": only learned positions end anywhere");
+  CROSSTALK_CHECK_FIELD(
+      config.first_position == 0 || (learned && config.first_position > 0 && config.first_position < max_positions),
+      "first_position", config.first_position, " is not between 0 and the ", max_positions, " learned positions");
   if (config.positions == PositionScheme::kRelativeBias) {
     config.relative_bias().Validate(RelativeDirection::kBidirectional);
   }
@@ -160,6 +164,21 @@ void CheckIds(const char* name, const Tensor& ids, const Shape& shape) {
                   " must be int32", shape);
 }
 
+// int32[b, n]: the row of each token's position, as ModelConfig::first_position says.
+Tensor PositionRows(const Tensor& ids, int32_t pad, int64_t first) {
+  const Tensor contiguous = ids.Contiguous();
+  const Tensor rows = Tensor::Empty(ids.shape(), DType::kInt32);
+  Launch([&] {
+    for (int64_t i = 0; i < ids.size(0); ++i) {
+      auto next = static_cast<int32_t>(first);
+      for (int64_t j = i * ids.size(1); j < (i + 1) * ids.size(1); ++j) {
+        rows.data<int32_t>()[j] = contiguous.data<int32_t>()[j] == pad ? static_cast<int32_t>(first - 1) : next++;
+      }
+    }
+  });
+  return rows;
+}
+
 // int32[b·p]: the rows of hidden[b·n, d] that positions[b, p] name.
 Tensor RowsOf(const Tensor& positions, int64_t n) {
   const Tensor contiguous = positions.Contiguous();
@@ -202,7 +221,9 @@ Bert::Bert(const ModelConfig& config, const Initializer& init) : Model(init), co
   const int64_t d = config.d_model, width = config.embedding_width();
   const InitialValues values = InitialValues::TruncatedNormal(config.stddev());
   embedding_ = {this, "embedding", VocabularySize{config.vocabulary}, width, values, config.tokens.pad};
-  if (config.positions == PositionScheme::kLearned) {
+  if (config.first_position > 0) {
+    counted_positions_ = {this, "positions", *config.max_positions, width, values, config.first_position - 1};
+  } else if (config.positions == PositionScheme::kLearned) {
     positions_ = {this, "positions", *config.max_positions, width, values};
   }
   segments_ = {this, "segments", config.segments, width, values, std::nullopt};
@@ -234,10 +255,12 @@ Variable Bert::Embed(const Tensor& ids, const Tensor& segments, const ForwardCon
   const Tensor kinds = segments.defined() ? segments : Tensor::Zeros(ids.shape(), DType::kInt32);
   CheckIds("segments", kinds, ids.shape());
   x = Add(x, segments_->Forward(kinds));
-  if (positions_) {
-    CROSSTALK_CHECK(n <= *config_.max_positions, "BERT: ", n, " tokens are more than its ", *config_.max_positions,
-                    " positions");
-    x = Add(x, positions_->Forward(n));
+  const std::optional<int64_t> longest = config_.longest_text();
+  CROSSTALK_CHECK(!longest || n <= *longest, "BERT: ", n, " tokens are more than its ", longest.value_or(0),
+                  " positions");
+  if (positions_) x = Add(x, positions_->Forward(n));
+  if (counted_positions_) {
+    x = Add(x, counted_positions_->Forward(PositionRows(ids, config_.tokens.pad, config_.first_position)));
   }
   x = embedding_norm_->Forward(x);
   if (!embedding_projection_) return x;

@@ -164,7 +164,8 @@ class Bert : public Model {
 
   ModelConfig config_;
   Child<EmbeddingLayer> embedding_;
-  Child<LearnedPositions> positions_;  // none with a relative bias
+  Child<LearnedPositions> positions_;        // none with a relative bias
+  Child<EmbeddingLayer> counted_positions_;  // in their place with ModelConfig::first_position
   Child<EmbeddingLayer> segments_;
   Child<NormLayer> embedding_norm_;
   Child<Linear> embedding_projection_;  // ALBERT's, E → d_model

@@ -35,8 +35,9 @@ Inputs ReadInputs(const Batch& inputs, const ModelConfig& config) {
   read.ids = RequiredInputIds(inputs, rank, config.vocabulary);
   const Shape given = read.ids.shape();
   const int64_t n = given[rank - 1];
-  CROSSTALK_CHECK(!config.max_positions || n <= *config.max_positions, "input_ids: ", given, " are ", n,
-                  " tokens, more than the model's ", *config.max_positions, " positions");
+  const std::optional<int64_t> longest = config.longest_text();
+  CROSSTALK_CHECK(!longest || n <= *longest, "input_ids: ", given, " are ", n, " tokens, more than the model's ",
+                  longest.value_or(0), " positions");
   read.examples = given[0];
   read.choices = rank == 3 ? given[1] : 1;
   read.segments = InputIds(inputs, "token_type_ids", rank, {0, config.segments - 1});

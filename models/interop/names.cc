@@ -12,8 +12,9 @@ namespace crosstalk {
 
 const std::vector<const PublishedForm*>& PublishedForms() {
   static const std::vector<const PublishedForm*> forms = [] {
-    std::vector<const PublishedForm*> all = {&kPublishedT5, &kPublishedMt5, &kPublishedUmt5, &kPublishedBert,
-                                             &kPublishedAlbert};
+    std::vector<const PublishedForm*> all = {&kPublishedT5,         &kPublishedMt5,      &kPublishedUmt5,
+                                             &kPublishedBert,       &kPublishedAlbert,   &kPublishedRoberta,
+                                             &kPublishedXlmRoberta, &kPublishedCamembert};
     for (const PublishedForm& decoder : kPublishedDecoders) all.push_back(&decoder);
     return all;
   }();

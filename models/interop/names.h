@@ -163,7 +163,8 @@ std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const S
 Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids);
 
 // As their publishers' framework has them.
-extern const PublishedForm kPublishedBert, kPublishedAlbert, kPublishedT5, kPublishedMt5, kPublishedUmt5;
+extern const PublishedForm kPublishedBert, kPublishedAlbert, kPublishedRoberta, kPublishedXlmRoberta,
+    kPublishedCamembert, kPublishedT5, kPublishedMt5, kPublishedUmt5;
 // Models lm: GPT-2, Llama, Mistral, Qwen2, Qwen3.
 extern const std::span<const PublishedForm> kPublishedDecoders;
 

@@ -255,6 +255,7 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.tokens = origin.tokens;
   model.more_ends = origin.more_ends;
   model.segments = origin.segments;
+  model.first_position = origin.first_position;
   model.norm_epsilon = origin.norm_epsilon;
   model.logit_scale = origin.logit_scale;
   model.bias_tables = origin.bias_tables;
