@@ -279,6 +279,42 @@ std::vector<std::string> ReadPieceMap(const Json& map, const std::string& source
   return pieces;
 }
 
+std::shared_ptr<const Tokenizer> TokenizerOfBytes(const std::string& name, const TokenizerSettings& settings) {
+  constexpr std::pair<const char*, const char*> kSpecials[] = {
+      {"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+  std::vector<LiteralToken> specials, others;
+  for (const auto& [role, usual] : kSpecials) {
+    const auto said = settings.roles.find(role);
+    specials.push_back(said == settings.roles.end() ? LiteralToken{usual, kNoToken, true, true} : said->second.literal);
+    specials.back().id = static_cast<int32_t>(specials.size() - 1);
+  }
+  constexpr int kFirst = kSpecialIds + 256;
+  for (const AddedToken& token : Merged(settings.added, settings.listed)) {
+    const auto same = std::find_if(specials.begin(), specials.end(),
+                                   [&](const LiteralToken& one) { return one.text == token.literal.text; });
+    LiteralToken& place = same == specials.end() ? others.emplace_back(token.literal) : *same;
+    if (same == specials.end()) {
+      if (place.id == kNoToken) place.id = kFirst + static_cast<int32_t>(others.size()) - 1;
+    } else if (token.literal.id != kNoToken) {
+      if (token.literal.id != place.id) {
+        Fail(ErrorKind::kData, token.source, ": ", Quoted(place.text), " has the id ", token.literal.id, ", not ",
+             place.id);
+      }
+      place = token.literal;
+    }
+  }
+  constexpr int kUsualSentinels = 125;
+  for (int k = 0; others.empty() && k < settings.extra_ids.value_or(kUsualSentinels); ++k) {
+    specials.push_back({SentinelText(k), kFirst + k});
+  }
+  specials.insert(specials.end(), others.begin(), others.end());
+  for (LiteralToken& token : specials) token.rewritten = false;  // nothing is rewritten
+  if (settings.special_tokens_are_text) {
+    Fail(ErrorKind::kData, settings.family_source, ": split_special_tokens: true is not computed for bytes");
+  }
+  return MakeByteTokenizer(specials, name);
+}
+
 std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name) {
   const JsonReader file(json, name);
   std::vector<AddedToken> tokens;

@@ -66,6 +66,12 @@ std::shared_ptr<const Tokenizer> TokenizerFromMerges(const Tokenizer::PublishedF
                                                      const Tokenizer::PublishedFile& merges, int num_sentinels,
                                                      const TokenizerSettings& settings);
 
+// A ByT5's, which has no vocabulary's file: the bytes, its special tokens, and above them the added ones, <extra_id_0>,
+// … if none is named. `name` is the tokenizer_config.json that says so.
+std::shared_ptr<const Tokenizer> TokenizerOfBytes(const std::string& name, const TokenizerSettings& settings);
+// Bytes of which some texts are tokens. Error(kData) with `name` for ids that are another's or leave a gap.
+std::shared_ptr<const Tokenizer> MakeByteTokenizer(const std::vector<LiteralToken>& literal, const std::string& name);
+
 // The added tokens of a tokenizer.json.
 std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name);
 

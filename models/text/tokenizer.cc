@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <system_error>
 #include <utility>
 
+#include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
@@ -45,25 +47,52 @@ namespace {
 class ByteTokenizer : public Tokenizer {
  public:
   ByteTokenizer(int num_sentinels, MaskTokens mask_tokens)
-      : Tokenizer(SpecialTokens{}, kSpecialIds + 256, num_sentinels, mask_tokens) {}
+      : Tokenizer(SpecialTokens{}, kBytesEnd, num_sentinels, mask_tokens) {}
+  ByteTokenizer(const std::vector<LiteralToken>& literal, int vocab_size, std::vector<int32_t> sentinels)
+      : Tokenizer(SpecialTokens{}, vocab_size, std::move(sentinels)), literal_(literal), tokens_(literal) {}
 
   std::vector<int32_t> Encode(std::string_view text) const override {
     std::vector<int32_t> ids(text.size());
-    for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<unsigned char>(text[i]) + kSpecialIds;
+    if (tokens_.empty()) {
+      for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<unsigned char>(text[i]) + kSpecialIds;
+      return ids;
+    }
+    ids.clear();
+    for (const TokenSpan& span : EncodeSpans(text)) ids.push_back(span.id);
     return ids;
   }
 
   std::vector<TokenSpan> EncodeSpans(std::string_view text) const override {
-    std::vector<TokenSpan> spans(text.size());
-    for (size_t i = 0; i < text.size(); ++i) {
-      const auto at = static_cast<int64_t>(i);
-      spans[i] = {static_cast<unsigned char>(text[i]) + kSpecialIds, at, at + 1};
+    std::vector<TokenSpan> spans;
+    spans.reserve(text.size());
+    const auto add_bytes = [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        spans.push_back({static_cast<unsigned char>(text[static_cast<size_t>(at)]) + kSpecialIds, at, at + 1});
+      }
+    };
+    if (tokens_.empty()) {
+      add_bytes(0, std::ssize(text));
+      return spans;
+    }
+    for (const LiteralTokens::Section& section : tokens_.Cut(text)) {
+      if (section.id == kNoToken) {
+        add_bytes(section.begin, section.end);
+      } else {
+        spans.push_back({section.id, section.begin, section.end});
+      }
     }
     return spans;
   }
 
   std::string Decode(std::span<const int32_t> ids) const override {
-    return DecodeEach(ids, [](int32_t id, std::string* text) { *text += static_cast<char>(id - kSpecialIds); });
+    return DecodeEach(ids, [this](int32_t id, std::string* text) {
+      if (id < kBytesEnd) {
+        *text += static_cast<char>(id - kSpecialIds);
+        return;
+      }
+      const auto token = std::find_if(literal_.begin(), literal_.end(), [&](const auto& one) { return one.id == id; });
+      if (token != literal_.end()) *text += token->text;
+    });
   }
 
   std::string TokenText(int32_t id) const override {
@@ -75,11 +104,22 @@ class ByteTokenizer : public Tokenizer {
 
   std::string kind() const override { return "bytes"; }
   std::string FileName() const override { return "tokenizer.json"; }
-  std::string FileContents() const override { return Descriptor({}).DumpPretty(); }
+  std::string FileContents() const override {
+    if (literal_.empty()) return Descriptor({}).DumpPretty();
+    return Descriptor({{"rules", ToJson(TextRules{.literal = literal_})}}).DumpPretty();
+  }
+  std::vector<std::string> RuleTexts() const override { return crosstalk::RuleTexts(TextRules{.literal = literal_}); }
 
  private:
+  static constexpr int kBytesEnd = kSpecialIds + 256;
+
   bool ContinuesWord(int32_t before, int32_t id) const override { return !IsSpace(id) || IsSpace(before); }
-  static bool IsSpace(int32_t id) { return id >= kSpecialIds && IsAsciiSpace(static_cast<char>(id - kSpecialIds)); }
+  static bool IsSpace(int32_t id) {
+    return id >= kSpecialIds && id < kBytesEnd && IsAsciiSpace(static_cast<char>(id - kSpecialIds));
+  }
+
+  std::vector<LiteralToken> literal_;  // ByT5's
+  LiteralTokens tokens_;
 };
 
 }  // namespace
@@ -197,6 +237,33 @@ std::string Tokenizer::TokenText(int32_t id) const {
 
 std::shared_ptr<const Tokenizer> MakeByteTokenizer(int num_sentinels, MaskTokens mask_tokens) {
   return std::make_unique<ByteTokenizer>(num_sentinels, mask_tokens);
+}
+
+std::shared_ptr<const Tokenizer> MakeByteTokenizer(const std::vector<LiteralToken>& literal, const std::string& name) {
+  const auto refuse = [&](const auto&... parts) { Fail(ErrorKind::kData, name, ": ", parts...); };
+  if (const std::string wrong = WhatIsWrong(literal); !wrong.empty()) refuse(wrong);
+  std::map<int32_t, std::string> above;
+  std::map<int, int32_t> sentinels;
+  for (const LiteralToken& token : literal) {
+    const int number = SentinelNumberOf(token.text);
+    if (number >= 0) sentinels.emplace(number, token.id);
+    if (token.id < kSpecialIds && number < 0) continue;
+    if (token.id < kSpecialIds + 256 || !above.emplace(token.id, token.text).second) {
+      refuse(Quoted(token.text), " has the id ", token.id, ", which is another token's");
+    }
+  }
+  int vocab_size = kSpecialIds + 256;
+  for (const auto& [id, text] : above) {
+    if (id != vocab_size) refuse(Quoted(text), " has the id ", id, ", but the next one is ", vocab_size);
+    ++vocab_size;
+  }
+  std::vector<int32_t> by_number;
+  for (const auto& [number, id] : sentinels) {
+    if (number != static_cast<int>(by_number.size()))
+      refuse("there is no ", SentinelText(static_cast<int>(by_number.size())));
+    by_number.push_back(id);
+  }
+  return std::make_unique<ByteTokenizer>(literal, vocab_size, std::move(by_number));
 }
 
 }  // namespace crosstalk

@@ -25,7 +25,7 @@
 namespace crosstalk {
 namespace {
 
-constexpr char kTokenizerJson[] = "tokenizer.json";
+constexpr char kTokenizerJson[] = "tokenizer.json", kTokenizerConfig[] = "tokenizer_config.json";
 // Two files that make one tokenizer.
 constexpr char kMergedPieces[] = "vocab.json", kMerges[] = "merges.txt";
 // The first that is there makes the tokenizer, and the others must agree.
@@ -59,7 +59,12 @@ std::shared_ptr<const Tokenizer> FromJson(const Json& json, const std::string& n
     return reader.Has("mask_tokens") && reader.Bool("mask_tokens") ? MaskTokens::kYes : MaskTokens::kNo;
   };
   std::shared_ptr<const Tokenizer> tokenizer;
-  if (kind == "bytes") {
+  if (kind == "bytes" && reader.Has("rules")) {
+    const TextRules rules = TextRulesFromJson(reader.Object("rules"), kMaxVocabulary, name);
+    if (!rules.rewrites.empty()) reader.FailAt("rules", "rewrites are not computed for bytes");
+    tokenizer = MakeByteTokenizer(rules.literal, name);
+    if (sentinels() != tokenizer->num_sentinels()) reader.FailAt("sentinels", "are not those of its rules");
+  } else if (kind == "bytes") {
     tokenizer = MakeByteTokenizer(sentinels(), mask_tokens());
   } else if (kind == "characters") {
     tokenizer = MakeCharacterTokenizer(reader.String("characters"), name, sentinels(), mask_tokens());
@@ -110,6 +115,9 @@ class TokenizerFolder {
 
   std::shared_ptr<const Tokenizer> FromFile(const std::string& file) const {
     const std::string contents = ReadFile(file, kMaxTokenizerFileBytes);
+    if (settings_.family == TokenizerFamily::kByT5 && file == (path_ / kTokenizerConfig).string()) {
+      return TokenizerOfBytes(file, settings_);
+    }
     const FileKind kind = KindOfFile(contents, file);
     if (kind == FileKind::kJson) return FromJson(ParseJson(contents, file), file, num_sentinels_, settings_);
     TokenizerSettings settings = settings_;
@@ -184,6 +192,13 @@ std::vector<std::string> TokenizerFilesIn(const std::string& folder) {
   const auto has = [&](const std::string& name) { return KindOf(folder + "/" + name) != PathKind::kNothing; };
   for (const char* name : kFolderFiles) {
     if (has(name) && (name != kMergedPieces || has(kMerges))) names.emplace_back(name);
+  }
+  // Bytes have no vocabulary's file.
+  const std::string config = folder + "/" + kTokenizerConfig;
+  if (names.empty() && KindOf(config) == PathKind::kFile) {
+    const Json json = ReadJsonFile(config);
+    const Json* const said = json.is_object() ? json.Find("tokenizer_class") : nullptr;
+    if (said != nullptr && *said == Json("ByT5Tokenizer")) names.emplace_back(kTokenizerConfig);
   }
   return names;
 }

@@ -55,16 +55,25 @@ constexpr FamilyName kClasses[] = {
     {"BertTokenizer", TokenizerFamily::kBert},          {"DistilBertTokenizer", TokenizerFamily::kBert},
     {"ElectraTokenizer", TokenizerFamily::kBert},       {"MobileBertTokenizer", TokenizerFamily::kBert},
     {"AlbertTokenizer", TokenizerFamily::kAlbert},      {"T5Tokenizer", TokenizerFamily::kT5},
-    {"LlamaTokenizer", TokenizerFamily::kPlain},        {"GPT2Tokenizer", TokenizerFamily::kGpt2},
-    {"RobertaTokenizer", TokenizerFamily::kRoberta},    {"BartTokenizer", TokenizerFamily::kRoberta},
-    {"LongformerTokenizer", TokenizerFamily::kRoberta}, {"Qwen2Tokenizer", TokenizerFamily::kQwen}};
+    {"ByT5Tokenizer", TokenizerFamily::kByT5},          {"LlamaTokenizer", TokenizerFamily::kPlain},
+    {"GPT2Tokenizer", TokenizerFamily::kGpt2},          {"RobertaTokenizer", TokenizerFamily::kRoberta},
+    {"BartTokenizer", TokenizerFamily::kRoberta},       {"LongformerTokenizer", TokenizerFamily::kRoberta},
+    {"Qwen2Tokenizer", TokenizerFamily::kQwen}};
 // By model_type, where no class is said.
-constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},          {"distilbert", TokenizerFamily::kBert},
-                                      {"electra", TokenizerFamily::kBert},       {"mobilebert", TokenizerFamily::kBert},
-                                      {"albert", TokenizerFamily::kAlbert},      {"t5", TokenizerFamily::kT5},
-                                      {"llama", TokenizerFamily::kPlain},        {"gpt2", TokenizerFamily::kGpt2},
-                                      {"roberta", TokenizerFamily::kRoberta},    {"bart", TokenizerFamily::kRoberta},
-                                      {"longformer", TokenizerFamily::kRoberta}, {"qwen2", TokenizerFamily::kQwen},
+constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},
+                                      {"distilbert", TokenizerFamily::kBert},
+                                      {"electra", TokenizerFamily::kBert},
+                                      {"mobilebert", TokenizerFamily::kBert},
+                                      {"albert", TokenizerFamily::kAlbert},
+                                      {"t5", TokenizerFamily::kT5},
+                                      {"mt5", TokenizerFamily::kT5},
+                                      {"umt5", TokenizerFamily::kT5},
+                                      {"llama", TokenizerFamily::kPlain},
+                                      {"gpt2", TokenizerFamily::kGpt2},
+                                      {"roberta", TokenizerFamily::kRoberta},
+                                      {"bart", TokenizerFamily::kRoberta},
+                                      {"longformer", TokenizerFamily::kRoberta},
+                                      {"qwen2", TokenizerFamily::kQwen},
                                       {"qwen3", TokenizerFamily::kQwen}};
 
 // A file of the folder as an object, where it is there.
@@ -156,6 +165,10 @@ void ReadRoles(const SideFile& config, const SideFile& map, TokenizerSettings* s
       const Json* value = file->Find(role);
       if (value == nullptr) continue;
       AddedToken token = ReadSpecial(*value, *file, role);
+      // ByT5's own code gives a token that is only named the space around it.
+      if (settings->family == TokenizerFamily::kByT5 && value->is_string()) {
+        token.literal.takes_space_before = token.literal.takes_space_behind = true;
+      }
       const auto [said, is_new] = settings->roles.emplace(role, token);
       if (!is_new && said->second.literal.text != token.literal.text) {
         file->FailAt(role, "is ", Quoted(token.literal.text), ", but ", Quoted(said->second.literal.text), " in ",

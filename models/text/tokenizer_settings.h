@@ -33,6 +33,7 @@ enum class TokenizerFamily {
   kBert,
   kT5,
   kAlbert,
+  kByT5,
   kPlain,  // a SentencePiece model and its added tokens
   kGpt2,
   kRoberta,

@@ -158,6 +158,7 @@ std::vector<FolderCase> Cases() {
       // T5.
       {"the default number of sentinels", T5(t5), "a<extra_id_0>b <extra_id_99></s>", "5 107 6 8 1"},
       {"of config.json alone", Both(T5(""), {{"config.json", R"({"model_type": "t5"})"}}), "a<extra_id_0>", "5 107"},
+      {"of an mT5", Both(T5(""), {{"config.json", R"({"model_type": "mt5"})"}}), "a<extra_id_0>", "5 107"},
       {"extra_ids", T5("'tokenizer_class': 'T5TokenizerFast', 'extra_ids': 300"), "<extra_id_0> b<extra_id_299>",
        "307 6 8"},
       {"no sentinel", T5(t5 + ", 'extra_ids': 0"), "a<>", "5 2"},
