@@ -10,7 +10,7 @@
 #pragma GCC visibility push(default)
 namespace crosstalk {
 
-// The caller sets key_sharing and causality of `shape`; the operands and the scopes say the rest.
+// The caller sets key_sharing, causality and window of `shape`; the operands and the scopes say the rest.
 using AttentionCall = kernels::AttentionCallOf<Variable, Tensor, Tensor>;
 
 // The whole shape, of defined operands and masks; a usage error names the dimension or the type that does not fit. The

@@ -47,7 +47,10 @@ const FieldTable<AttentionOptions>& AttentionFields() {
                 "P_l and P_w mix within groups of N heads; 0: all of them.",
                 {.range = {0, 16'777'216}, .only_if_set = true}),
       MakeField("query_key_norm", &Options::query_key_norm, "", "RMS norm of each query and key.",
-                {.only_if_set = true})};
+                {.only_if_set = true}),
+      MakeField("window", &Options::window, "N",
+                "Causal self-attention sees a query's own position and the N - 1 before it; 0: all before it.",
+                {.range = {0, 16'777'216}, .only_if_set = true})};
   return table;
 }
 
@@ -135,6 +138,7 @@ const FieldTable<ModelConfig>& ModelFields() {
 AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<AttentionKind> kind) {
   AttentionOptions attention = config.attention;
   if (kind) attention.kind = *kind;
+  attention.window = 0;  // of causal layers alone: MakeCausal
   AttentionConfig layer = MakeAttentionConfig(attention, config.d_model);
   if (config.positions == PositionScheme::kRotary) {
     layer.rotary = config.rotary;
@@ -157,6 +161,12 @@ AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<Atte
   layer.implementation = config.implementation;
   layer.Validate();
   return layer;
+}
+
+void MakeCausal(const ModelConfig& config, AttentionConfig& layer) {
+  layer.causality = Causality::kCausal;
+  layer.window = config.attention.window;
+  layer.Validate();
 }
 
 std::vector<AttentionConfig> MakeAttentionLayers(const ModelConfig& config, int64_t layers) {

@@ -176,6 +176,8 @@ const FieldTable<AttentionOptions>& AttentionFields();
 // A layer of attention as the options say, except the kind where a place has its own. Error(kUsage) of the field at
 // fault.
 AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<AttentionKind> kind = std::nullopt);
+// Such a layer as a decoder's self-attention, with the window that the options give.
+void MakeCausal(const ModelConfig& config, AttentionConfig& layer);
 // Those of so many layers by their layer_kinds, in turn and again from the first; none where all are of one kind.
 std::vector<AttentionConfig> MakeAttentionLayers(const ModelConfig& config, int64_t layers);
 

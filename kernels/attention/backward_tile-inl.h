@@ -237,7 +237,8 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
   const BackwardSizes sizes(plan);
-  const int64_t kept = tile.index + (plan.keep_rows ? chunk * plan.tiles : 0);
+  const int64_t kept_chunk = plan.keep_rows ? std::max<int64_t>(0, chunk - tile.first_chunk) : 0;
+  const int64_t kept = tile.index + kept_chunk * plan.tiles;
   ChunkTile at{chunk,
                ExtentOf(tile, chunk),
                scratch.J + kept * sizes.J,

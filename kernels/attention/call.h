@@ -56,6 +56,8 @@ struct AttentionShape {
   int64_t g_k = 0, g_v = 0;    // heads of K and of V, which divide h_k and h_v; 0: as many
   KeySharing key_sharing = KeySharing::kConsecutive;
   AttentionCausality causality = AttentionCausality::kNone;
+  // kCausal, without convolutions: of the positions up to its own, a query sees the last `window`; 0: all.
+  int64_t window = 0;
   AttentionBias bias = AttentionBias::kNone;
   int64_t buckets = 0;  // in bias_table
   // What the products' operands are rounded to, except those of the mixing of logits, which is in float.

@@ -140,7 +140,8 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
   if (extent.skip) return;
   const int64_t floats = plan.HeadLanes(plan.h);
   HeadLane<Terms>* first_W = In<Terms>(scratch.W) + (plan.keep_rows ? tile.index * floats : 0);
-  HeadLane<Terms>* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
+  const int64_t kept = chunk - tile.first_chunk;
+  HeadLane<Terms>* W = first_W + (plan.keep_rows ? kept * plan.tiles * floats : 0);
   float* L = scratch.L;
   if constexpr (Terms::kTerms == 1) L = W;
   LogitsTile<Terms>(tile, chunk, extent, scratch.J, L);
@@ -151,7 +152,7 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
                                 float* row = tile.O + (k * plan.rows + q) * plan.d_v_padded;
                                 for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
                               } else if (plan.keep_rows) {
-                                for (int64_t before = 0; before < chunk; ++before) {
+                                for (int64_t before = 0; before < kept; ++before) {
                                   HeadLane<Terms>* tile_before = first_W + before * plan.tiles * floats;
                                   if constexpr (Terms::kTerms > 1) {
                                     ScaleHeadOfPairs<Terms>(k, factor, tile_before + k / 2 * plan.pitch + q * kChunk);
@@ -203,7 +204,8 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
   const int64_t floats = plan.HeadLanes(plan.h);
-  HeadLane<Terms>* W = In<Terms>(scratch.W) + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * floats : 0);
+  const int64_t kept = (chunk - tile.first_chunk) * plan.tiles + tile.index;
+  HeadLane<Terms>* W = In<Terms>(scratch.W) + (plan.keep_rows ? kept * floats : 0);
   if constexpr (Terms::kTerms > 1) {
     if (!plan.keep_rows) {
       LogitsTile<Terms>(tile, chunk, extent, scratch.J, scratch.L);
@@ -238,11 +240,11 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& c
   std::array<ForwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t)
     tile[t] = StartTile<Terms>(plan, call, packed, scratch, stats, matrix_tiles, b, group, index, t);
-  for (int64_t c = 0; c < plan.chunks; ++c) {
+  for (int64_t c = tile[0].first_chunk; c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) FirstPass<Terms>(tile[t], scratch, c);
   }
   for (int64_t t = 0; t < tiles; ++t) BetweenPasses<Terms>(tile[t], scratch, stats, normalise);
-  for (int64_t c = 0; s.MixesWeights() && c < plan.chunks; ++c) {
+  for (int64_t c = tile[0].first_chunk; s.MixesWeights() && c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) SecondPass<Terms>(tile[t], scratch, c, normalise);
   }
   for (int64_t t = 0; t < tiles; ++t) {

@@ -65,6 +65,11 @@ inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
     const int64_t first = chunk * kChunk;
     extent.skip |= first > last_seen + queries.valid_rows - 1;
     extent.starts |= first + kChunk - 1 > last_seen;
+    if (s.window > 0) {  // before first_seen row 0 sees none
+      const int64_t first_seen = last_seen + 1 - s.window;
+      extent.skip |= first + kChunk <= first_seen;
+      extent.starts |= first < first_seen + queries.valid_rows - 1;
+    }
     const int64_t query_group = queries.plan->query_group;
     extent.first_row = std::max<int64_t>(0, (first - last_seen) / query_group * query_group);
   }
@@ -89,11 +94,14 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
     const bool real = i < s.n;
     const int64_t seen = s.causality == AttentionCausality::kCausal ? i + s.m - s.n + 1 - first : kChunk;
     const auto visible = hn::Set(d, static_cast<float>(std::clamp<int64_t>(seen, 0, kChunk)));
+    const int64_t passed = s.window > 0 ? seen - s.window : 0;
+    const auto hidden = hn::Set(d, static_cast<float>(std::clamp<int64_t>(passed, 0, kChunk)));
     CROSSTALK_UNROLL
     for (int j = 0; j < kChunk; j += kLanes) {
       const auto padding = hn::Load(d, key_padding_mask + j);
       const auto position = hn::Iota(d, static_cast<float>(j));
-      hn::Store(hn::IfThenElse(hn::Lt(position, visible), padding, masked), d, start + j);
+      hn::Store(hn::IfThenElse(hn::And(hn::Le(hidden, position), hn::Lt(position, visible)), padding, masked), d,
+                start + j);
     }
     if (queries.call->attention_mask != nullptr && real) {
       const uint8_t* allowed = queries.call->attention_mask + (queries.b * s.n + i) * s.m + first;

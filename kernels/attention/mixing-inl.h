@@ -31,7 +31,8 @@ struct QueryTile {
   const AttentionCall* call = nullptr;
   const PackedMemory* packed = nullptr;
   int64_t b = 0, group = 0;
-  int64_t index = 0;  // the tile's in its block
+  int64_t index = 0;        // the tile's in its block
+  int64_t first_chunk = 0;  // before it no query of the block may attend to any
   int64_t first_query = 0, valid_rows = 0;
   Lanes<SizePair> Q;             // PackQueries of each head: [h_k][rows/8][d_k][8]; on tiles [h_k][rows][d_k / 2]
   PackedMixing mixing[2];        // P + R_X of each side
@@ -55,9 +56,14 @@ inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionCall& c
                  .b = b,
                  .group = group,
                  .index = index,
+                 .first_chunk = 0,
                  .first_query = first,
                  .valid_rows = std::min(plan.rows, plan.shape.n - first),
                  .tiles = tiles};
+  const AttentionShape& s = plan.shape;
+  if (s.window > 0) {
+    tile.first_chunk = std::max<int64_t>(0, block * plan.block + s.m - s.n + 1 - s.window) / kChunk;
+  }
   if (stats.L != nullptr) tile.L = stats.L + tile.StatsOffset(0) * plan.m_padded();
   return tile;
 }

@@ -49,6 +49,8 @@ void CheckShape(const AttentionShape& s) {
   CheckMemoryHeads(s);
   CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
                   " m=", s.m);
+  CROSSTALK_CHECK(s.window == 0 || (s.window > 0 && s.causality == AttentionCausality::kCausal && !s.Convolves()),
+                  "attention: a window of ", s.window, " needs causality, no convolution, and a position at least");
   CROSSTALK_CHECK((s.c_ql > 0) == (s.c_kl > 0) && (s.c_qw > 0) == (s.c_kw > 0),
                   "attention: a convolution reads at least one query and one key, got ", s.c_ql, " x ", s.c_kl, " and ",
                   s.c_qw, " x ", s.c_kw);
@@ -127,6 +129,9 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   h = mixes ? s.h : together;
   h_v = mixes ? s.h_v : together;
   chunks = CeilDivide<int64_t>(s.m, kChunk);
+  if (s.window >= s.m) shape.window = 0;
+  // Positions that the queries of the longest block see together, which may begin and end within a chunk.
+  kept_chunks = shape.window == 0 ? chunks : std::min(chunks, (shape.window + kLongBlock) / kChunk + 2);
   on_tiles = FillsTiles(s);
   const int64_t columns = on_tiles ? kTileBlock : kMaxLanes;
   d_k_padded = RoundUp(s.d_k, columns);
@@ -134,11 +139,11 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   mixes_on_tiles = on_tiles && mixes && EqualParts(h_k) > 0 && EqualParts(h) > 0 && EqualParts(h_v) > 0;
   const int64_t kept_W = Lanes(h) * terms;  // lanes of W, and of dW, in pairs of heads
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? kept_W : 2 * kept_W + (s.MixesLogits() ? h_k : 0);
-  const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
+  const int64_t row_bytes = row_heads * kept_chunks * kChunk * 4 / terms;
   rows = mixes ? kMixedRows : kMostRows;
   while (rows > kQueryGroup && std::max({h_k, h, h_v}) * kChunk * 4 * rows > kTileBytes) rows /= 2;
   // Bytes of K, V and their sums that each block of a backward pass reads and writes, in any precision (attention.cc).
-  const int64_t memory_bytes = m_padded() * (4 * keys.in_group * s.d_k + 3 * values.in_group * s.d_v) * 4;
+  const int64_t memory_bytes = kept_chunks * kChunk * (4 * keys.in_group * s.d_k + 3 * values.in_group * s.d_v) * 4;
   const int64_t least_rows = kLeastKeptRows[backward ? 1 : 0], most_bytes = kMostRowBytes[backward ? 1 : 0];
   const int64_t enough_bytes = backward && memory_bytes > kNearMemory ? most_bytes : kNearRowBytes;
   keep_rows = row_bytes > 0 && row_bytes * least_rows <= most_bytes;

@@ -133,6 +133,7 @@ struct AttentionPlan {
   // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows
   // meanwhile, in a cache as far as they fit; without it the tiles are computed twice.
   bool keep_rows = false;
+  int64_t kept_chunks = 1;  // of a block's rows: all, or those that a window reaches
   // A few queries (decoding): K, and forward V, are read once, in place, as packing them would cost more than using
   // them. Backward reads K in place too, so that the logits are the same to the last bit. Pairs of bfloat16 are packed.
   bool in_place = false;

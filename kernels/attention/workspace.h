@@ -18,7 +18,7 @@ struct ForwardScratch {
   ForwardScratch(const AttentionPlan& plan, Arena& arena) {
     const AttentionShape& s = plan.shape;
     const bool pairs = plan.terms > 1;
-    const int64_t kept = plan.keep_rows ? plan.chunks * plan.tiles : 1;
+    const int64_t kept = plan.keep_rows ? plan.kept_chunks * plan.tiles : 1;
     Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
     J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
     W = arena.Floats(plan.HeadLanes(plan.h) * kept);
@@ -142,7 +142,7 @@ struct BackwardSizes {
 struct BackwardScratch {
   BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
     const AttentionShape& s = plan.shape;
-    const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
+    const int64_t kept = plan.tiles * (plan.keep_rows ? plan.kept_chunks : 1);
     const bool by_tile = plan.mixings[kLogits].PacksEachTile() || plan.mixings[kWeights].PacksEachTile();
     const bool pairs = plan.terms > 1;
     Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));

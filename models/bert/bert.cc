@@ -120,6 +120,8 @@ void ResolveAlbert(ModelConfig& config, int64_t input_length) {
 }
 
 void MakeBertLayers(ModelConfig& config) {
+  CROSSTALK_CHECK_FIELD(config.attention.window == 0, "window", "needs causal self-attention, and no layer of ",
+                        config.name, " is causal");
   CROSSTALK_CHECK_FIELD(!config.is_albert() || std::ssize(config.layer_kinds) <= config.num_blocks(), "layer_kinds",
                         config.layer_kinds.size(), " kinds, but the layers of an ALBERT share ", config.num_blocks(),
                         config.num_blocks() == 1 ? " block" : " blocks", "; ", FieldName{"layer_groups"}, " and ",

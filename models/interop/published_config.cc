@@ -157,7 +157,7 @@ int64_t PublishedConfig::TensorSize(std::string_view tensor, int dim) const {
 }
 
 AttentionOptions OptionsOf(const AttentionConfig& layer) {
-  AttentionOptions options = {.heads = layer.h};
+  AttentionOptions options = {.heads = layer.h, .window = layer.window};
   if (layer.form == AttentionForm::kBilinear) {
     options.kind = AttentionKind::kBilinear;
     return options;

@@ -117,8 +117,8 @@ void ValidateLm(const ModelConfig& config) {
 void MakeLmLayers(ModelConfig& config) {
   config.decoder_self = MakeAttentionLayer(config);
   config.decoder_self_layers = MakeAttentionLayers(config, config.layers);
-  config.decoder_self.causality = Causality::kCausal;
-  for (AttentionConfig& layer : config.decoder_self_layers) layer.causality = Causality::kCausal;
+  MakeCausal(config, config.decoder_self);
+  for (AttentionConfig& layer : config.decoder_self_layers) MakeCausal(config, layer);
 }
 
 namespace {

@@ -135,7 +135,8 @@ void MakeT5Layers(ModelConfig& config) {
     config.encoder_decoder_layers = MakeAttentionLayers(config, decoder_layers);
     for (AttentionConfig& layer : config.encoder_decoder_layers) layer = OverKeysAlone(layer);
   }
-  for (AttentionConfig& layer : config.decoder_self_layers) layer.causality = Causality::kCausal;
+  MakeCausal(config, config.decoder_self);
+  for (AttentionConfig& layer : config.decoder_self_layers) MakeCausal(config, layer);
 }
 
 namespace {

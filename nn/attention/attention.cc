@@ -250,8 +250,9 @@ AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, 
     };
     return {last(result.Y), last(result.W), last(result.U), result.implementation};
   }
-  if (x.size(1) == 1) return AttendToAll(x, memory, options, first);
-  return AttendAs(path(), causal, parameters_, x, step, options, std::nullopt);
+  if (x.size(1) > 1) return AttendAs(path(), causal, parameters_, x, step, options, std::nullopt);
+  if (config_.window > 0) return AttendAs(path(), causal, parameters_, x, memory, options, std::nullopt, first);
+  return AttendToAll(x, memory, options, first);
 }
 
 AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache& cache,

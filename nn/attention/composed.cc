@@ -45,7 +45,8 @@ Tensor CombinedMask(const AttentionCall& call, const kernels::AttentionShape& s,
       for (int64_t row = begin; row < end; ++row) {
         const int64_t batch = row / n, query = row % n;
         for (int64_t j = 0; j < m; ++j) {
-          out[row * m + j] = (!causal || j <= query + m - n) &&
+          const int64_t before = query + m - n - j;  // its own position
+          out[row * m + j] = (!causal || (before >= 0 && (s.window == 0 || before < s.window))) &&
                              (memory_data == nullptr || memory_data[batch * m + j]) &&
                              (pairs_data == nullptr || pairs_data[row * m + j]);
         }
@@ -375,6 +376,7 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
   call.shape.key_sharing = config.key_sharing;
   call.shape.causality = config.causality;
+  call.shape.window = config.window;
   call.scale = config.scale;
   switch (config.form) {
     case AttentionForm::kDotProduct:

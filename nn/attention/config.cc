@@ -241,6 +241,11 @@ std::pair<int64_t, int64_t> ConvolutionSizes(const std::string& text) {
   return {queries, keys};
 }
 
+void SetWindow(int64_t window, AttentionConfig& config) {
+  config.window = window;
+  if (window > 0) config.causality = Causality::kCausal;
+}
+
 AttentionConfig MakeBilinear(const AttentionOptions& options, int64_t d_model) {
   const auto refuse = [](bool given, const char* field) {
     CROSSTALK_CHECK_FIELD(!given, field, "has no meaning for bilinear attention, whose only size is heads");
@@ -257,6 +262,7 @@ AttentionConfig MakeBilinear(const AttentionOptions& options, int64_t d_model) {
   refuse(options.mixing_group != 0, "mixing_group");
   refuse(options.query_key_norm, "query_key_norm");
   AttentionConfig config = AttentionConfig::Bilinear(d_model, options.heads);
+  SetWindow(options.window, config);
   config.Validate();
   return config;
 }
@@ -311,6 +317,13 @@ void AttentionConfig::Validate() const {
     FailAt("projection_stddev", "projection_stddev=", projection_stddev, " must be at least 0");
   }
   if (!std::isfinite(scale)) FailAt("scale", "the scale is not a finite number");
+  if (window < 0) FailAt("window", "window=", window, " is negative");
+  if (window > 0 && causality != Causality::kCausal) {
+    FailAt("window", "window=", window, " looks back from a query's own position, but the layer is not causal");
+  }
+  if (window > 0 && (ConvolvesLogits() || ConvolvesWeights())) {
+    FailAt("window", "window=", window, " and convolutions (mta, convolution) are not computed together");
+  }
   if (!(dropout_rate >= 0 && dropout_rate < 1)) {
     FailAt("dropout_rate", "dropout rate ", dropout_rate, " must be at least 0 and below 1");
   }
@@ -354,7 +367,8 @@ AttentionConfig AttentionConfig::Bilinear(int64_t d_model, int64_t heads) {
 }
 
 std::string ToString(const AttentionConfig& c) {
-  const std::string widths = StrCat("d_X=", c.d_X, " d_M=", c.d_M, " d_Y=", c.d_Y);
+  const std::string window = c.window > 0 ? StrCat(" window=", c.window) : "";
+  const std::string widths = StrCat("d_X=", c.d_X, " d_M=", c.d_M, " d_Y=", c.d_Y, window);
   if (c.form == AttentionForm::kDotProduct) return StrCat("dot-product: ", widths);
   if (c.form == AttentionForm::kBilinear) return StrCat("general bilinear: ", widths, " h=", c.h);
   std::string kind = "multi-head";
@@ -455,6 +469,7 @@ AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_m
   config.query_key_norm = options.query_key_norm;
   config.head_norm = options.head_norm.value_or(v1 || mta ? HeadNorm::kRmsGain : HeadNorm::kNone);
   config.head_gate = options.head_gate.value_or(mta ? HeadGate::kScalar : HeadGate::kNone);
+  SetWindow(options.window, config);
   config.Validate();
   return config;
 }

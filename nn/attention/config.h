@@ -165,6 +165,7 @@ struct AttentionConfig {
   // start the same either way.
   double scale = 1.0;
   Causality causality = Causality::kNone;
+  int64_t window = 0;         // kCausal: query i sees the memory positions i - window + 1 … i; 0: all up to i
   double dropout_rate = 0.0;  // of U, after P_w; in training only
   MixingInit mixing_init = MixingInit::kRandom;
   AttentionImplementation implementation = AttentionImplementation::kFused;
@@ -247,6 +248,7 @@ struct AttentionOptions {
   std::optional<std::string> convolution = {};
   int64_t mixing_group = 0;  // AttentionConfig's
   bool query_key_norm = false;
+  int64_t window = 0;  // AttentionConfig's: such a layer is causal
 };
 
 // Throws a usage error of the field (as "key_heads") for a size that does not divide and for one that the kind has no

@@ -58,6 +58,7 @@ const FieldTable<AttentionConfig>& AttentionConfig::Fields() {
          {"projection_stddev", &Config::projection_stddev, {.may_be_missing = true}},
          {"scale", &Config::scale},
          {"causality", &Config::causality},
+         {"window", &Config::window, if_set},
          {"dropout_rate", &Config::dropout_rate},
          {"mixing_init", &Config::mixing_init},
          {"implementation", &Config::implementation}});

@@ -36,6 +36,16 @@ inline std::vector<FamilyLayer> FamilyLayers() {
   add("one_key_head", [](AttentionConfig& c) { c.g_k = c.g_v = 1, c.mixing.P_l = true; });
   add("talking_grouped",
       [](AttentionConfig& c) { c.h = 4, c.h_v = 9, c.g_k = 2, c.g_v = 3, c.mixing.P_l = c.mixing.P_w = true; });
+  add("window", [](AttentionConfig& c) { c.causality = Causality::kCausal, c.window = 3, c.g_k = c.g_v = 2; });
+  add("window_talking", [](AttentionConfig& c) {
+    c.causality = Causality::kCausal, c.window = 2, c.h = 4, c.h_v = 9, c.mixing.P_l = c.mixing.P_w = true;
+  });
+  add("window_low_rank", [](AttentionConfig& c) {
+    c.causality = Causality::kCausal, c.window = 3, c.dynamic_form = DynamicForm::kLowRank, c.d_g = 7;
+  });
+  add("window_differential", [](AttentionConfig& c) {
+    c.causality = Causality::kCausal, c.window = 1, c.differential = Differential::kV2, c.h_v = 3;
+  });
   add("low_rank", [](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.d_g = 7; });
   add("low_rank_static",
       [](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.mixing.P_l = c.mixing.P_w = true; });

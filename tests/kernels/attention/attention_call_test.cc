@@ -130,7 +130,8 @@ TEST(AttentionCallTest, SameBitsForAnyNumberOfThreads) {
         WithBias(shared(Shape(3, 150, 50, 5, 5, 5, 5, 6)), AttentionBias::kDense),
         WithBias(shared(Shape(3, 150, 50, 5, 5, 5, 70, 6)), AttentionBias::kRelativePosition),  // L is kept
         Grouped(Shape(3, 150, 50, 6, 6, 6, 5, 6), 2, 3), Grouped(Shape(3, 3, 50, 6, 6, 6, 5, 6), 2, 2),
-        Grouped(talking, 2, 3), Grouped(Convolved(talking, 6, 11, 3, 5), 3, 2),
+        Grouped(talking, 2, 3), Windowed(Grouped(Talking(Shape(2, 300, 310, 6, 4, 6, 9, 8)), 2, 3), 45),
+        Grouped(Convolved(talking, 6, 11, 3, 5), 3, 2),
         Grouped(Shape(3, 150, 50, 8, 8, 8, 5, 6), 4, 2, KeySharing::kPairs)}) {
     const AttentionProblem p(s, {}, 0.1);
     const ThreadsScope one_thread(1);
@@ -140,6 +141,44 @@ TEST(AttentionCallTest, SameBitsForAnyNumberOfThreads) {
       ExpectSameBits(FusedAttention(p), one, StrCat(threads, " threads, ", Describe(s)));
     }
   }
+}
+
+TEST(AttentionCallTest, AWindowOfAllPositionsHasTheBitsOfNone) {
+  for (const Kind& kind : kKinds) {
+    if (kind.convolved) continue;
+    AttentionShape all = OfKind(kind, Shape(2, 70, 75, 3, 4, 5, 5, 6));
+    all.causality = AttentionCausality::kCausal;
+    for (const AttentionShape& s : {all, InBFloat16(all)}) {
+      const Results expected = FusedAttention(AttentionProblem(s, {}, 0.1));
+      for (const int64_t window : {75, 76, 1000}) {
+        ExpectSameBits(FusedAttention(AttentionProblem(Windowed(s, window), {}, 0.1)), expected, kind.name);
+      }
+    }
+  }
+}
+
+// K and V beyond a query's window have no part in it, whatever they are: the chunks that no query of a block sees are
+// not read, and at its ends they are masked.
+TEST(AttentionCallTest, KeysAndValuesBeforeAWindowAreNotRead) {
+  const AttentionShape s = Windowed(Talking(Shape(1, 3, 299, 3, 4, 5, 5, 6)), 40);
+  AttentionProblem p(s);
+  const Results expected = FusedAttention(p);
+  for (const auto values : {&p.in.K, &p.in.V}) {  // positions before the chunk of the first that is seen, 257
+    std::fill_n(values->begin(), 256 * static_cast<int64_t>(values->size()) / 299, std::nanf(""));
+  }
+  const Results actual = FusedAttention(p);
+  EXPECT_TRUE(SameBits(actual.O, expected.O));
+  EXPECT_TRUE(SameBits(actual.d.Q, expected.d.Q));
+}
+
+// W, and backward J and dW, are kept of the positions that a window reaches, not of whole rows.
+TEST(AttentionWorkspaceTest, KeepsRowsOfAWindowAlone) {
+  const auto kept = [](int64_t m) {  // of 12 heads, K and V of one element
+    AttentionShape s = Windowed(Talking(Shape(1, 64, m, 12, 12, 12, 1, 1)), 100);
+    s.g_k = s.g_v = 1;
+    return AttentionForwardWorkspaceBytes(s, 1);
+  };
+  EXPECT_LT(kept(8192), kept(1024) + 2'000'000);
 }
 
 TEST(AttentionCallTest, KeptLogitsGiveTheBitsOfThoseComputedAgain) {
@@ -257,6 +296,9 @@ TEST(AttentionShapeTest, WhatIsNoneOfTheFamilyIsRefused) {
       {"a convolution beside a dynamic projection",
        changed(Convolved(Talking(s), 2, 3, 4, 5), [](S& c) { c.R_Xl = true; })},
       {"a convolution beside factors", Convolved(factors, 2, 3, 0, 0)},
+      {"a window that is not causal", changed(s, [](S& c) { c.window = 2; })},
+      {"a window of fewer than no positions", Windowed(s, -1)},
+      {"a window beside a convolution", Windowed(Convolved(s, 2, 3, 0, 0), 2)},
       {"a convolution that reads no key", Convolved(s, 2, 0, 0, 0)}};
   for (const auto& [name, shape] : kCases) {
     EXPECT_THROW(AttentionForwardWorkspaceBytes(shape, 1), Error) << name;

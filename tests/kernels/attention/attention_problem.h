@@ -75,6 +75,12 @@ inline AttentionShape Grouped(AttentionShape s, int64_t g_k, int64_t g_v,
   return s;
 }
 
+inline AttentionShape Windowed(AttentionShape s, int64_t window) {
+  s.causality = AttentionCausality::kCausal;
+  s.window = window;
+  return s;
+}
+
 // TEST_P(Suite, …) runs once for each of kKinds.
 #define CROSSTALK_ATTENTION_TEST(Suite) \
   class Suite : public ::testing::TestWithParam<Kind> {}; \
@@ -261,9 +267,10 @@ inline Core ReferenceInputs(const AttentionProblem& p) {
   in.mask = reference::Array<uint8_t>({s.b, s.n, s.m}, 1);
   for (int64_t at = 0; at < s.b * s.n * s.m; ++at) {
     const int64_t b = at / (s.n * s.m), i = at / s.m % s.n, j = at % s.m;
+    const bool passed = s.window > 0 && j <= i + s.m - s.n - s.window;
     const bool in_future = s.causality == AttentionCausality::kCausal && j > i + s.m - s.n;
     const bool is_padding = !p.key_padding_mask.empty() && !p.key_padding_mask[b * s.m + j];
-    in.mask.values()[at] = !in_future && !is_padding && (p.attention_mask.empty() || p.attention_mask[at]);
+    in.mask.values()[at] = !in_future && !passed && !is_padding && (p.attention_mask.empty() || p.attention_mask[at]);
   }
   const double rate = p.call.dropout_rate;
   if (rate > 0) in.multiplier = reference::Array<double>({s.b, s.n, s.m, s.h_v});
@@ -329,10 +336,10 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
 }
 
 inline std::string Describe(const AttentionShape& s) {
-  std::string text =
-      StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k,
-             " d_v=", s.d_v, " g_k=", s.g_k, " g_v=", s.g_v, " pairs=", int(s.key_sharing), " bias=", int(s.bias),
-             " bfloat16=", int(s.precision), s.causality == AttentionCausality::kCausal ? " causal" : "");
+  std::string text = StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v,
+                            " d_k=", s.d_k, " d_v=", s.d_v, " g_k=", s.g_k, " g_v=", s.g_v,
+                            " pairs=", int(s.key_sharing), " bias=", int(s.bias), " bfloat16=", int(s.precision),
+                            s.causality == AttentionCausality::kCausal ? " causal" : "", " window=", s.window);
   ForEachOperand([&, sizes = SizesOf(s)](AttentionOperand i, const char* name, auto) {
     if (i > AttentionOperand::kV && !sizes[i].empty()) text += StrCat(" ", name);
   });

@@ -62,6 +62,22 @@ TEST_P(AttentionTest, MasksBiasesAndDropout) {
   }
 }
 
+// A window's ends on both sides of the borders of chunks and tiles; several blocks, of which later ones see no chunk
+// that the first sees; decoding, which sees the last positions.
+TEST_P(AttentionTest, WindowsAroundTheBordersOfChunks) {
+  if (GetParam().convolved) return;
+  for (const int64_t window : SomeOf(Sizes{1, 31, 33, 2, 32, 45, 77, 96})) {
+    for (const int64_t n : SomeOf(Sizes{99, 1, 3, 35})) {
+      AttentionShape s = Windowed(OfKind(GetParam(), Shape(2, n, 99, 3, 4, 5, 7, 6)), window);
+      ExpectNearReference(s, {}, 0, 1.0);
+      s.bias = window % 2 == 0 ? kDense : kRelativePosition;
+      s.buckets = 7;
+      ExpectNearReference(s, {.key_padding = true, .attention = true}, 0.1, 1.0);
+    }
+  }
+  ExpectNearReference(Windowed(OfKind(GetParam(), Shape(1, 331, 333, 3, 4, 5, 7, 6)), 41), {}, 0, 1.0);
+}
+
 // The last position that a tile's last query sees lies on either side of a chunk's border, and so does its first's.
 TEST_P(AttentionTest, CausalWhereTheDiagonalMeetsTheBordersOfChunks) {
   for (const int64_t m : SomeOf(Sizes{1, 8, 31, 32, 33, 64, 65, 97})) {

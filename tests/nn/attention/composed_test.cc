@@ -22,6 +22,7 @@ TEST(AttentionShapeTest, AConfigurationHasTheMixingsAndConvolutionsOfItsCalls) {
   for (AttentionConfig& config : configs) {
     SCOPED_TRACE(ToString(config));
     config.causality = Causality::kNone;
+    config.window = 0;
     config.implementation = AttentionImplementation::kFused;
     const AttentionModule layer(config, Initializer(1));
     const Variable X(Tensor::Zeros({2, 3, config.d_X}, DType::kFloat32));
@@ -38,7 +39,7 @@ TEST(AttentionShapeTest, AConfigurationHasTheMixingsAndConvolutionsOfItsCalls) {
     EXPECT_EQ(fused, kernels::IsSupported(of_call));
     without_kernel += !fused;
   }
-  EXPECT_EQ(without_kernel, 3);  // low_rank, low_rank_static, differential_v2
+  EXPECT_EQ(without_kernel, 5);  // low_rank, low_rank_static, differential_v2, window_low_rank, window_differential
 }
 
 // The memory, which caches hold too, has the heads of P_k and P_v, and a call reads it in place.

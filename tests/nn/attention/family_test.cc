@@ -256,6 +256,51 @@ TEST_P(FamilyLayerTest, ComputesInBFloat16) {
 INSTANTIATE_TEST_SUITE_P(Family, FamilyLayerTest, ::testing::ValuesIn(FamilyLayers()),
                          [](const auto& info) { return info.param.name; });
 
+// The composed implementation against a mask that says i - window < j, of all forms; the last window hides nothing.
+TEST(FamilyWindowTest, IsAMaskOfTheKeysBeforeIt) {
+  const int64_t b = 2, n = 11;
+  for (AttentionConfig config : {AttentionConfig::TalkingHeads(15, 3, 5, 7, 4, 6), AttentionConfig::Bilinear(15, 3),
+                                 AttentionConfig::DotProduct(15)}) {
+    config.causality = Causality::kCausal;
+    for (const int64_t window : {1, 3, 10, 11, 20}) {
+      std::vector<uint8_t> mask(b * n * n);
+      for (int64_t at = 0; at < b * n * n; ++at) mask[static_cast<size_t>(at)] = at / n % n - at % n < window;
+      std::vector<std::vector<Array<double>>> results;
+      for (const bool by_mask : {false, true}) {
+        config.window = by_mask ? 0 : window;
+        const AttentionModule layer(config, Initializer(3, DType::kFloat64).At("layer"));
+        const Variable X = Input(b, n, config.d_X, DType::kFloat64);
+        AttentionCallOptions options;
+        if (by_mask) options.attention_mask = Tensor::FromValues<uint8_t>({b, n, n}, mask);
+        const Variable Y = layer.Forward(X, X, options, {}).Y;
+        Backward(Y, ToTensor(RandomArray({b, n, config.d_Y}, 1, {.seed = 3, .stream = 3})));
+        results.push_back({ToArray(Y.value()), ToArray(X.grad())});
+      }
+      EXPECT_EQ(results[0][0].values(), results[1][0].values()) << ToString(config) << ", " << window;
+      EXPECT_EQ(results[0][1].values(), results[1][1].values()) << ToString(config) << ", " << window;
+    }
+  }
+}
+
+// Step by step in float, over several chunks of the kernel.
+TEST(FamilyWindowTest, AFusedDecodingSeesTheLastKeys) {
+  AttentionConfig config = AttentionConfig::TalkingHeads(15, 6, 5, 9, 4, 6);
+  config.g_k = 2, config.g_v = 3;
+  config.causality = Causality::kCausal;
+  config.window = 37;
+  const AttentionModule layer(config, Initializer(3).At("layer"));
+  const int64_t n = 101;
+  const Variable X = Input(2, n, config.d_X, DType::kFloat32);
+  const Array<double> whole = ToArray(layer.Forward(X, X, {}, {}).Y.value());
+  AttentionCache cache;
+  for (int64_t begin = 0, end = 70; end <= n; begin = end++) {
+    const Array<double> Y = ToArray(layer.Step(Slice(X, 1, begin, end), cache, {}).Y.value());
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t d = 0; d < config.d_Y; ++d) ASSERT_NEAR(Y(1, i - begin, d), whole(1, i, d), 1e-5) << i;
+    }
+  }
+}
+
 TEST(FamilyConfigTest, ErrorsNameTheField) {
   using C = AttentionConfig;
   testing::ExpectRefused<void (*)(C&)>(
@@ -268,6 +313,11 @@ TEST(FamilyConfigTest, ErrorsNameTheField) {
        {"a convolution of no key", [](C& c) { c.c_ql = 3; }, {"c_q=3 queries and c_k=0"}},
        {"rotary of an odd size", [](C& c) { c.rotary = Rotary::kHalves, c.d_k = 5; }, {"d_k=5 must be even"}},
        {"tied", [](C& c) { c.rotary = Rotary::kHalves, c.key_value = KeyValueProjection::kTied; }, {"V = K"}},
+       {"a window ahead", [](C& c) { c.window = 3; }, {"window=3", "not causal"}},
+       {"a window of less than nothing", [](C& c) { c.window = -1; }, {"window=-1 is negative"}},
+       {"a window and convolutions",
+        [](C& c) { c.causality = Causality::kCausal, c.window = 3, c.c_kl = c.c_ql = 2; },
+        {"window=3 and convolutions (mta, convolution)"}},
        {"bilinear", [](C& c) { c = C::Bilinear(24, 6), c.head_norm = HeadNorm::kRms; }, {"bilinear"}}},
       [](const auto& change) {
         C config = C::MultiHead(24, 6, 4);
