@@ -19,9 +19,9 @@
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+#pragma GCC visibility push(default)
+namespace crosstalk {
 
 // What a vector is of the states of a text's tokens, the special ones among them.
 enum class Pooling {
@@ -62,3 +62,4 @@ Embeddings Embed(const Model& model, const Tokenizer& tokenizer, std::span<const
 Tensor EmbedIds(const Model& model, std::span<const std::vector<int32_t>> texts, const EmbedOptions& options);
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
