@@ -128,7 +128,7 @@ struct DecoderFamily {
   const DecoderForm* form = &kLlama;
   Biases biases = Biases::kNever;
   bool query_key_norm = false;
-  bool windows = false;  // sliding_window counts
+  bool slides = false;  // sliding_window counts
   bool learns_padding = false;
   // What the library takes for a key that is missing.
   int64_t vocabulary = 32000, d_model = 4096, layers = 32, heads = 32;
@@ -161,7 +161,7 @@ constexpr DecoderFamily kFamilies[] = {{.model_type = "llama",
                                        {.model_type = "mistral",
                                         .architecture = "MistralForCausalLM",
                                         .encoder = "MistralModel",
-                                        .windows = true,
+                                        .slides = true,
                                         .d_ff = 14336,
                                         .context = 131072,
                                         .kv_heads = 8},
@@ -264,13 +264,22 @@ void RefuseOthers(const PublishedConfig& config, const DecoderFamily& family) {
   config.MustBe("scale_attn_by_inverse_layer_idx", false);
   config.MustBe("partial_rotary_factor", 1.0);
   config.MustBe("use_sliding_window", false);
+}
+
+// How many positions each query sees, its own among them, of all layers alike; 0: all before it.
+int64_t ReadWindow(const PublishedConfig& config, const DecoderFamily& family) {
+  constexpr const char* kKey = "sliding_window";
+  const int64_t window = family.slides && !config.IsNull(kKey) ? config.Size(kKey, 4096) : 0;
   if (const Json* const types = config.Find("layer_types")) {
     if (!types->is_array()) config.FailAt("layer_types", "must be a list, but is ", Name(types->type()));
+    const char* const all = window > 0 ? "sliding_attention" : "full_attention";
     for (const Json& type : types->AsArray()) {
-      if (type != Json("full_attention"))
-        config.FailAt("layer_types", Excerpt(type.Dump()), " cannot be computed here");
+      if (type != Json(all)) {
+        config.FailAt("layer_types", Excerpt(type.Dump()), " cannot be computed here; ", Quoted(all), " can");
+      }
     }
   }
+  return window;
 }
 
 ModelConfig ReadDecoder(const PublishedConfig& config, const DecoderFamily& family) {
@@ -287,8 +296,6 @@ ModelConfig ReadDecoder(const PublishedConfig& config, const DecoderFamily& fami
   config.CheckShape(form.d_ff, form.wi,
                     form.wi_layout == kMatrix ? Shape{model.d_model, model.d_ff} : Shape{model.d_ff, model.d_model});
   model.context = config.Size(form.context, family.context);
-  // Within a window's length nothing is beyond it: there the model computes what it would without one.
-  if (family.windows) model.context = std::min(model.context, config.Size("sliding_window", model.context));
   model.norm = form.norm;
   model.norm_epsilon = config.Double(form.epsilon, family.epsilon, 1e-30, 1);
   model.dropout_rate = config.Double("resid_pdrop", form.dropout_rate, 0, 0.99);
@@ -304,6 +311,7 @@ ModelConfig ReadDecoder(const PublishedConfig& config, const DecoderFamily& fami
   const int64_t head_size =
       config.Size("head_dim", family.head_size == 0 ? model.d_model / attention.heads : family.head_size);
   if (head_size * attention.heads != model.d_model) attention.key_size = attention.value_size = head_size;
+  attention.window = ReadWindow(config, family);
   attention.query_key_norm = family.query_key_norm;
   if (family.query_key_norm) config.MustBe(form.epsilon, kQueryKeyNormEpsilon);
   model.attention_scale = AttentionScale::kExplicit;
@@ -357,6 +365,7 @@ Json WriteDecoder(const ModelConfig& model, const DecoderFamily& family) {
   if (family.biases == Biases::kAsKeysSay) {
     json.Set("attention_bias", attention.projection_biases).Set("mlp_bias", model.feed_forward_biases);
   }
+  if (family.slides) json.Set("sliding_window", attention.window > 0 ? Json(attention.window) : Json());
   const kernels::RotaryFrequencies& rotary = attention.rotary_frequencies;
   Json rope = Json::MakeObject({{"rope_theta", rotary.base}});
   rope.Set("rope_type", rotary.factor == 1 ? "default" : rotary.original_context == 0 ? "linear" : "llama3");

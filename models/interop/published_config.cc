@@ -19,6 +19,11 @@ const Json* PublishedConfig::Find(std::string_view key) const {
 
 bool PublishedConfig::Has(std::string_view key) const { return Find(key) != nullptr; }
 
+bool PublishedConfig::IsNull(std::string_view key) const {
+  const Json* const value = json_->Find(key);
+  return value != nullptr && value->is_null();
+}
+
 int64_t PublishedConfig::Int(std::string_view key, int64_t fallback, int64_t low, int64_t high) const {
   const Json* const value = Find(key);
   if (value == nullptr) return fallback;

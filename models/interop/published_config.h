@@ -39,6 +39,7 @@ class PublishedConfig {
 
   // A key that is missing or null has the fallback. Error(kData) of the key for another type or a value out of range.
   bool Has(std::string_view key) const;
+  bool IsNull(std::string_view key) const;
   int64_t Int(std::string_view key, int64_t fallback, int64_t low, int64_t high) const;
   // A size: at least 1, at most 2^24.
   int64_t Size(std::string_view key, int64_t fallback) const { return Int(key, fallback, 1, 1 << 24); }
