@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
@@ -19,8 +20,8 @@ namespace crosstalk {
 
 namespace {
 
-// Fields that each run sets itself, and those that would give only some runs a start.
-const std::vector<std::string> kNotOffered = {"seed", "init_from", "continued_at"};
+// Fields that each run sets itself, and one that would give only some runs a start.
+const std::vector<std::string> kNotOffered = {"seed", "continued_at"};
 
 // What a kind of attention brings or not all kinds have: no field for all kinds side by side.
 std::vector<std::string> FieldsOfKinds() {
@@ -103,12 +104,18 @@ std::vector<std::string> NamesOfRows(const Experiment& experiment) {
   return names;
 }
 
-// "heads=2,4": a setting for each value.
-void AddValues(const CompareSettings& settings, const Field<TrainingConfig>& field, const std::string& list,
-               Experiment* experiment) {
+// "heads=2,4": a setting for each value. A run that begins with another's weights has its model, as in train.
+void AddValues(const OptionTable& options, const CompareSettings& settings, const Field<TrainingConfig>& field,
+               const std::string& list, Experiment* experiment) {
   for (const std::string& text : SplitList("--vary", list)) {
     TrainingConfig config = settings.config;
-    field.set(config, FieldValue(OptionOf(field.key), field.type, text));
+    const Json value_given = FieldValue(OptionOf(field.key), field.type, text);
+    field.set(config, value_given);
+    if (const std::string& origin = config.optimization.init_from; !origin.empty()) {
+      TakeModelOf(LoadOrigin(origin, TrainedParts::kConfig).config, config);
+      config = options.Over(TrainingFields(), std::move(config));
+      field.set(config, value_given);
+    }
     const Json value = field.get(config);
     AddRow(field.key, value.is_string() ? value.AsString() : value.Dump(), config, experiment);
   }
@@ -135,6 +142,9 @@ Experiment ExperimentOf(const OptionTable& options, const CompareSettings& setti
                       ": the kinds of --kinds differ in it; with --vary, ",
                       "which compares something else, it holds for all runs");
     }
+    CROSSTALK_CHECK(settings.config.optimization.init_from.empty(),
+                    "--init-from: weights are of one kind of attention; ",
+                    "import --attention makes an origin of each kind, and --vary init_from=A,B compares them");
     AddKinds(settings, &experiment);
   } else {
     const std::string* const kinds = options.Given("--kinds");
@@ -146,7 +156,7 @@ Experiment ExperimentOf(const OptionTable& options, const CompareSettings& setti
     const Field<TrainingConfig>& field = VariedField(std::string_view(settings.vary).substr(0, sign));
     const bool offered = std::find(kNotOffered.begin(), kNotOffered.end(), field.key) == kNotOffered.end();
     CROSSTALK_CHECK(!offered || !options.Given(OptionOf(field.key)), OptionOf(field.key), ": --vary gives its values");
-    AddValues(settings, field, settings.vary.substr(sign + 1), &experiment);
+    AddValues(options, settings, field, settings.vary.substr(sign + 1), &experiment);
   }
   const std::string& field = experiment.table.rows_are;
   const std::string values = Join(NamesOfRows(experiment), ", ");
@@ -191,7 +201,9 @@ Command CompareCommand() {
       "parameters and multiplications of one layer. The same command resumes; several processes, on one machine or on "
       "many with a common folder, share the work.\n"
       "With --vary FIELD=A,B it compares the values of any option of train instead. The options of the kinds of "
-      "attention then hold for all runs.",
+      "attention then hold for all runs. --vary init_from=A,B compares trainings that begin with the weights of runs "
+      "or "
+      "of imported models.",
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields(TrainingFields(), CompareSettings().config, kNotOffered, "train");
         options.AddFields(ComparisonFields());
