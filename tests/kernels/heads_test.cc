@@ -1,5 +1,8 @@
 #include "crosstalk/kernels/heads.h"
 
+#include <cmath>
+#include <utility>
+
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
@@ -59,6 +62,25 @@ void CheckHeadConvolution() {
 }
 
 CROSSTALK_FLOATS_TEST(HeadConvolutionTest, EqualsLoops, CheckHeadConvolution)
+
+// Llama 3.1's settings: the frequencies of pairs that keep theirs, that are between, and that have an eighth, as a
+// program of four lines in another language has them from the definition.
+TEST(RotaryTableTest, ScalesFrequenciesAsLlama3) {
+  constexpr int64_t kPairs = 64, kPosition = 1000;
+  constexpr RotaryFrequencies kLlama3 = {.base = 500'000, .factor = 8, .original_context = 8192, .low = 1, .high = 4};
+  double cos[kPairs], sin[kPairs];
+  RotaryTable(1, 2 * kPairs, kPosition, kLlama3, cos, sin);
+  const std::pair<int, double> frequencies[] = {{0, 1},
+                                                {20, 0.016560440080994446},
+                                                {32, 0.0005248461609929547},
+                                                {34, 0.0001785078127679964},
+                                                {36, 7.78465527393245e-05},
+                                                {63, 3.068925988914511e-07}};
+  for (const auto& [pair, frequency] : frequencies) {
+    EXPECT_NEAR(cos[pair], std::cos(kPosition * frequency), 1e-13) << pair;
+    EXPECT_NEAR(sin[pair], std::sin(kPosition * frequency), 1e-13) << pair;
+  }
+}
 
 }  // namespace heads_test
 }  // namespace crosstalk::kernels
