@@ -65,7 +65,8 @@ const FieldTable<ModelConfig>& ModelFields() {
          MakeField("decoder_self", &Config::decoder_self_kind, "KIND", "Kind in the decoder; as attention by default."),
          MakeField("encoder_decoder", &Config::encoder_decoder_kind, "KIND",
                    "Kind between decoder and encoder; as attention by default."),
-         MakeField("mixing_init", &Config::mixing_init, "", "How P_l and P_w start."),
+         MakeField("mixing_init", &Config::mixing_init, "",
+                   "How P_l, P_w and the dynamic projections beside them start. identity: as multi-head attention."),
          MakeField("attention_scale", &Config::attention_scale, "NAME",
                    "Logits' factor 1/sqrt(d_k): folded into P_q's initial values (t5 and lm by default), or "
                    "explicit (bert and albert)."),
@@ -155,8 +156,9 @@ AttentionConfig MakeAttentionLayer(const ModelConfig& config, std::optional<Atte
   const bool has_biases = config.projection_biases != ProjectionBiases::kNone;
   layer.projection_biases = has_biases && layer.form == AttentionForm::kProjected;
   layer.output_bias = !has_biases || config.projection_biases == ProjectionBiases::kAll;
-  // Only a layer that has P_l or P_w can start with the identity; that of mta always does.
-  if ((layer.mixing.P_l || layer.mixing.P_w) && !layer.ConvolvesLogits()) layer.mixing_init = config.mixing_init;
+  // That of mta always starts with the identity.
+  const bool mixes = layer.mixing.P_l || layer.mixing.P_w || layer.dynamic_form == DynamicForm::kLowRank;
+  if (mixes && !layer.ConvolvesLogits()) layer.mixing_init = config.mixing_init;
   layer.dropout_rate = config.dropout_rate;
   layer.implementation = config.implementation;
   layer.Validate();

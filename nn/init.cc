@@ -36,9 +36,13 @@ Tensor Initializer::Make(const Shape& shape, const InitialValues& values) const 
       for (int64_t i = 0; i < shape[0]; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
       return identity;
     }
-    case kNormal: {
+    case kNormal:
+    case kNormalThenZeros: {
       Tensor tensor = Tensor::Empty(shape, dtype_);
       FillNormal(tensor, key(), 0.0, values.stddev);
+      if (values.distribution == kNormal) return tensor;
+      const int dim = static_cast<int>(values.at);
+      tensor.Slice(dim, shape[dim] / 2, shape[dim]).Fill(0);
       return tensor;
     }
     case kFilter: {

@@ -31,6 +31,7 @@ struct InitialValues {
     kNormal,
     kTruncatedNormal,  // mean 0, cut at ±2 stddev
     kFilter,           // of filter[c_q, c_k, h]: one at the last query and the key `at`
+    kNormalThenZeros,  // zeros in the second half of dimension `at`
   };
   Distribution distribution = Distribution::kZeros;
   double stddev = 0;
@@ -42,6 +43,9 @@ struct InitialValues {
   static constexpr InitialValues Normal(double stddev) { return {Distribution::kNormal, stddev}; }
   static constexpr InitialValues TruncatedNormal(double stddev) { return {Distribution::kTruncatedNormal, stddev}; }
   static constexpr InitialValues Filter(int64_t at) { return {Distribution::kFilter, 0, at}; }
+  static constexpr InitialValues NormalThenZeros(double stddev, int dim) {
+    return {Distribution::kNormalThenZeros, stddev, dim};
+  }
 };
 
 // Seed, type and path of what is being built. Child (nn/module.h) hands it down a tree of modules; each level appends

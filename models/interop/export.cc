@@ -170,6 +170,16 @@ bool HoldsExactly(HalfFormat format, const Tensor& tensor) {
   });
 }
 
+// JoinParts, with Error(kUsage) where they cannot be joined.
+std::vector<NamedTensor> Joined(const std::vector<NamedTensor>& tensors, const std::string& checkpoint) {
+  std::vector<NamedTensor> joined = JoinParts(tensors);
+  for (const NamedTensor& one : joined) {
+    CROSSTALK_CHECK(!one.name.ends_with(']'), checkpoint, ": ", one.name, " is ", one.tensor.dtype(),
+                    one.tensor.shape(), ", but the published form has equal parts of one tensor there");
+  }
+  return joined;
+}
+
 void AddTensor(const std::string& name, const Tensor& value, const std::string& recorded, ExportDType dtype,
                PublishedWeights* weights) {
   weights->tensors.push_back({name, value});
@@ -229,7 +239,7 @@ PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, co
         Fail(ErrorKind::kData, any.checkpoint, ": the tensor ", Quoted(stored.name),
              " that it was imported with belongs to none of its parameters");
       }
-      AddTensor(stored.name, JoinParts(values)[0].tensor, stored.dtype, dtype, &weights);
+      AddTensor(stored.name, Joined(values, any.checkpoint)[0].tensor, stored.dtype, dtype, &weights);
     }
   }
   std::vector<NamedTensor> others;
@@ -237,7 +247,9 @@ PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, co
     if (written.count(parameter.name) > 0) continue;
     others.push_back({name, PublishedValue(parameter, names, vocabulary)});
   }
-  for (const NamedTensor& other : JoinParts(others)) AddTensor(other.name, other.tensor, "F32", dtype, &weights);
+  for (const NamedTensor& other : Joined(others, any.checkpoint)) {
+    AddTensor(other.name, other.tensor, "F32", dtype, &weights);
+  }
   return weights;
 }
 

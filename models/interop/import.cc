@@ -1,7 +1,9 @@
 #include "crosstalk/models/interop/import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -113,6 +115,48 @@ int SentinelsOf(const PublishedFolder& folder, const ModelConfig& model) {
   return FindObjective(FindModel(model.name).objectives[0]).tokenizer.sentinels;
 }
 
+// What the model makes of two rows of ids, the same for every model of its vocabulary: its logits, or where it has
+// none its last states; in detail, which the composed implementation computes, then by the model's own.
+struct FixedOutputs {
+  std::vector<NamedVariable> composed, own;
+};
+FixedOutputs OutputsOfFixedIds(const Model& model) {
+  const ModelConfig& config = model.config();
+  const int64_t n = std::min<int64_t>(16, config.longest_text().value_or(16));
+  const Tensor ids = Tensor::Empty({2, n}, DType::kInt32);
+  for (int64_t i = 0; i < ids.num_elements(); ++i) {
+    auto id = static_cast<int32_t>((7919 * i + 5) % config.vocabulary);
+    if (id == config.tokens.pad) id = id > 0 ? id - 1 : 1;
+    ids.data<int32_t>()[i] = id;
+  }
+  Batch inputs;
+  inputs.Add("input_ids", config.heads.multiple_choice ? ids.Reshape({1, 2, n}) : ids);
+  if (config.name == "t5" && config.num_decoder_layers() > 0) inputs.Add("decoder_input_ids", ids);
+  const ContextScope no_grad = NoGrad();
+  const auto outputs_of = [&](OutputDetail detail) {
+    std::vector<NamedVariable> outputs = model.Outputs(inputs, detail, ForwardContext());
+    const auto has = [](const char* end) {
+      return [end](const NamedVariable& output) { return output.name.ends_with(end); };
+    };
+    const bool logits = std::any_of(outputs.begin(), outputs.end(), has("logits"));
+    std::erase_if(outputs, std::not_fn(has(logits ? "logits" : "last_hidden_state")));
+    return outputs;
+  };
+  return {outputs_of(OutputDetail::kAll), outputs_of(OutputDetail::kResults)};
+}
+
+double LargestDifference(const std::vector<NamedVariable>& a, const std::vector<NamedVariable>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const Tensor x = a[i].value.value().Contiguous(), y = b[i].value.value().Contiguous();
+    for (int64_t k = 0; k < x.num_elements(); ++k) {
+      const double difference = std::abs(double{x.data<float>()[k]} - double{y.data<float>()[k]});
+      if (!(difference <= largest)) largest = difference;
+    }
+  }
+  return largest;
+}
+
 std::shared_ptr<const Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
                                               std::vector<std::string>* remarks) {
   try {
@@ -164,12 +208,19 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   CheckNewDirectory(out);
   const std::unique_ptr<PublishedFolder> opened = OpenPublishedFolder(path, options.mesh);
   const PublishedFolder& folder = *opened;
+  FixedOutputs before;
+  if (options.attention) before = OutputsOfFixedIds(*LoadPublishedModel(folder, {}).model);
+  ThrowIfStopped(options.stop);
   PublishedModel published = LoadPublishedModel(folder, {.attention = options.attention});
   ThrowIfStopped(options.stop);
   if (const std::string value = NonFiniteValue(*published.model); !value.empty()) {
     Fail(ErrorKind::kData, folder.path(), ": ", value);
   }
   ImportResult result;
+  if (options.attention) {
+    const FixedOutputs after = OutputsOfFixedIds(*published.model);
+    result.difference = {LargestDifference(before.composed, after.composed), LargestDifference(before.own, after.own)};
+  }
   result.remarks = folder.remarks();
   result.remarks.insert(result.remarks.end(), published.remarks.begin(), published.remarks.end());
   if (folder.Contents(kModulesName)) {

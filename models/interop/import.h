@@ -28,14 +28,24 @@ struct ImportOptions {
   StopRequest stop = {};
 };
 
+// The largest difference of a logit (of a last state in a model without logits) between the folder's own function and
+// the imported model's, on two rows of ids that are always the same, by both implementations of attention. The fused
+// one divides by the sum of a softmax after the sum over the values unless the weights are mixed.
+struct ContinuedDifference {
+  double composed = 0;
+  double fused = 0;
+};
+
 struct ImportResult {
   std::string description;  // "T5, 2 + 2 layers"
   int64_t parameters = 0;
-  std::vector<std::string> remarks;  // sentences for the user
+  std::optional<ContinuedDifference> difference = {};  // with ImportOptions::attention
+  std::vector<std::string> remarks;                    // sentences for the user
 };
 
 // Makes the folder `out`, with one checkpoint in it, whole or not at all. Error(kUsage) where `out` holds something
-// already, at the beginning or at the end, and for options that the folder has no use for; Error(kData) for a folder
+// already, at the beginning or at the end, for options that the folder has no use for, and of the field "attention" for
+// a kind that its layers cannot continue as; Error(kData) for a folder
 // that cannot be used, and of the field of `mesh` that it needs; Interrupted where `stop` says so.
 ImportResult ImportModel(const std::string& path, const std::string& out, const ImportOptions& options);
 

@@ -190,6 +190,11 @@ std::vector<NamedTensor> JoinParts(const std::vector<NamedTensor>& tensors) {
   }
   for (const auto& [name, parts] : wholes) {
     const Tensor& first = parts.begin()->second;
+    const auto differs = [&](const auto& part) { return part.second.shape() != first.shape(); };
+    if (std::any_of(parts.begin(), parts.end(), differs)) {
+      for (const auto& [k, part] : parts) joined.push_back({PartName(name, static_cast<int>(k)), part});
+      continue;
+    }
     const int last = first.rank() - 1;
     const int64_t size = first.size(last);
     Shape shape = first.shape();

@@ -153,7 +153,7 @@ std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_lay
 
 inline std::string PartName(std::string_view name, int part) { return StrCat(name, "[", part, "]"); }
 // By their usual names, in the published layout: parts together as the tensor that they are parts of, and back. What is
-// whole stays.
+// whole stays, and so do parts of different shapes.
 std::vector<NamedTensor> JoinParts(const std::vector<NamedTensor>& tensors);
 Tensor PartOf(const Tensor& whole, int part, int parts);
 

@@ -173,6 +173,7 @@ AttentionOptions OptionsOf(const AttentionConfig& layer) {
   if (layer.d_v * layer.h_v != layer.d_X) options.value_size = layer.d_v;
   if (layer.g_k > 0 && layer.g_k == layer.g_v && layer.h_k == layer.h) options.kv_heads = layer.g_k;
   options.query_key_norm = layer.query_key_norm;
+  options.mixing_group = layer.mixing_group;
   const HeadMixing& mixing = layer.mixing;
   options.kind = mixing.P_l && mixing.P_w ? AttentionKind::kTalking
                  : mixing.P_l             ? AttentionKind::kLogits
@@ -181,6 +182,14 @@ AttentionOptions OptionsOf(const AttentionConfig& layer) {
   if (layer.dynamic_form == DynamicForm::kLowRank) options.kind = AttentionKind::kDcmha;
   if (layer.differential == Differential::kV1) options.kind = AttentionKind::kDiffV1;
   if (layer.differential == Differential::kV2) options.kind = AttentionKind::kDiffV2;
+  if (layer.ConvolvesLogits()) {
+    options.convolution = StrCat(layer.c_ql, "x", layer.c_kl);
+    if (options.kind == AttentionKind::kTalking) options.kind = AttentionKind::kMta;
+  }
+  // Some kinds have a norm or a gate unless the options say otherwise.
+  const bool says_norm = layer.ConvolvesLogits() || layer.differential != Differential::kNone;
+  if (says_norm || layer.head_norm != HeadNorm::kNone) options.head_norm = layer.head_norm;
+  if (says_norm || layer.head_gate != HeadGate::kNone) options.head_gate = layer.head_gate;
   std::vector<std::string> dynamic;
   for (const AttentionProjection& projection : kAttentionProjections) {
     if (IsDynamic(projection) && IsPresent(projection, layer)) dynamic.emplace_back(DynamicName(projection));

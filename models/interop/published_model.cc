@@ -9,6 +9,9 @@
 #include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/interop/published_config.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/attention/identity.h"
+#include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -43,16 +46,23 @@ std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, con
   return originals;
 }
 
+// The kind of attention that the layers of a multi-head model continue as, and the parameters that the folder lacks for
+// it, by the last parts of their paths: they get their initial values.
+struct Continuation {
+  AttentionKind kind = AttentionKind::kMultihead;
+  std::set<std::string_view> added = {};
+};
+
 // Parameters under their published names, in their layouts, as the model that is made of them asks for them.
 class PublishedParameters : public StoredParameters {
  public:
   PublishedParameters(const PublishedFolder& folder, const PublishedNames& names, std::map<std::string, Tensor> tensors,
-                      bool identities)
+                      Continuation continuation)
       : StoredParameters({folder.path(), {}, {}}, folder.ConfigPath()),
         folder_(folder.path()),
         config_name_(folder.config_name()),
         names_(names),
-        identities_(identities),
+        continuation_(std::move(continuation)),
         tensors_(std::move(tensors)) {}
 
   Tensor Take(const std::string& path, const Shape& shape, DType dtype) override {
@@ -60,17 +70,19 @@ class PublishedParameters : public StoredParameters {
     for (const PublishedName& name : names) {
       const auto found = tensors_.find(name.name);
       if (found == tensors_.end() || taken_.count(name.name) > 0) continue;
+      const AttentionKind kind = continuation_.kind;
+      const Shape before = ShapeBefore(kind, path, shape);
       const std::optional<Tensor> ours =
-          IsFloating(found->second.dtype()) ? FromPublished(found->second, name.layout, shape) : std::nullopt;
+          IsFloating(found->second.dtype()) ? FromPublished(found->second, name.layout, before) : std::nullopt;
       if (!ours) {
         Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name.name), " is ", found->second.dtype(),
-             found->second.shape(), ", which does not fit ", path, shape, " of the model that ", config_name_,
+             found->second.shape(), ", which does not fit ", path, before, " of the model that ", config_name_,
              " asks for");
       }
       taken_.emplace(name.name, path);
-      return ours->To(dtype);
+      return ValuesAfter(kind, path, ours->To(dtype));
     }
-    if (identities_ && (path.ends_with(".P_l") || path.ends_with(".P_w"))) return Identity(shape, dtype);
+    if (continuation_.added.count(path.substr(path.rfind('.') + 1)) > 0) return {};
     Fail(ErrorKind::kData, folder_, ": has no tensor ", Quoted(names.front().name), ", for ", path, shape,
          " of the model that ", config_name_, " asks for");
   }
@@ -93,12 +105,6 @@ class PublishedParameters : public StoredParameters {
   }
 
  private:
-  static Tensor Identity(const Shape& shape, DType dtype) {
-    Tensor identity = Tensor::Zeros(shape, dtype);
-    for (int64_t i = 0; i < std::min(shape[0], shape[1]); ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
-    return identity;
-  }
-
   void CheckCopy(const std::string& name, const Tensor& tensor) const {
     for (const PublishedName& path : names_.PathsOf(name)) {
       for (const auto& [taken, of] : taken_) {
@@ -126,7 +132,7 @@ class PublishedParameters : public StoredParameters {
 
   std::string folder_, config_name_;
   const PublishedNames& names_;
-  bool identities_;
+  Continuation continuation_;
   std::map<std::string, Tensor> tensors_;     // by usual name
   std::map<std::string, std::string> taken_;  // usual name → path
 };
@@ -227,11 +233,19 @@ ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm
   return form.read(config);
 }
 
-void AddMixing(AttentionKind kind, ModelConfig& model) {
-  for (AttentionConfig* layer : model.AttentionLayers()) {
-    layer->mixing = {.P_l = kind != AttentionKind::kWeights, .P_w = kind != AttentionKind::kLogits};
-    layer->mixing_init = MixingInit::kIdentity;
+Continuation Continue(AttentionKind kind, ModelConfig& model) {
+  Continuation continuation = {kind};
+  for (AttentionConfig* const layer : model.AttentionLayers()) {
+    if (layer->h == 0) continue;  // the model has none there
+    const AttentionConfig before = *layer;
+    *layer = ContinuedAs(kind, before);
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (!IsPresent(projection, before) && IsPresent(projection, *layer)) continuation.added.insert(projection.name());
+    }
   }
+  OverKeysAlone(model.encoder_decoder);
+  for (AttentionConfig& layer : model.encoder_decoder_layers) OverKeysAlone(layer);
+  return continuation;
 }
 
 }  // namespace
@@ -244,13 +258,19 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
   const PublishedNames usual(form, nullptr);
   const std::map<std::string, std::string> originals = UsualNames(folder, usual, &result.remarks);
   FolderTensors tensors(folder, usual, originals);
+  ModelConfig config;
   try {
-    ModelConfig config = ReadConfiguration(folder, form, tensors, &result.remarks);
-    const PublishedNames names(form, &config);
-    if (options.attention) AddMixing(*options.attention, config);
-    if (options.implementation) config.SetImplementation(*options.implementation);
+    config = ReadConfiguration(folder, form, tensors, &result.remarks);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    Fail(ErrorKind::kData, folder.ConfigPath(), ": ", error.what());
+  }
+  const PublishedNames names(form, &config);
+  const Continuation continuation = options.attention ? Continue(*options.attention, config) : Continuation();
+  if (options.implementation) config.SetImplementation(*options.implementation);
+  try {
     const auto parameters =
-        std::make_shared<PublishedParameters>(folder, names, std::move(tensors.Get()), options.attention.has_value());
+        std::make_shared<PublishedParameters>(folder, names, std::move(tensors.Get()), continuation);
     result.model = config.Make(Initializer(parameters, options.dtype));
     for (const NamedTensor& kept : parameters->CheckRest()) {
       result.record.without_effect.push_back({originals.at(kept.name), kept.tensor});

@@ -40,7 +40,7 @@ struct PublishedRecord {
 
 struct PublishedModelOptions {
   DType dtype = DType::kFloat32;  // of the parameters
-  // Adds P_l, P_w, or both as the identity to each attention layer: kTalking, kLogits, kWeights.
+  // The kind that each attention layer continues as (nn/attention/identity.h): the same function.
   std::optional<AttentionKind> attention = {};
   std::optional<AttentionImplementation> implementation = {};
 };
@@ -52,7 +52,8 @@ struct PublishedModel {
   std::vector<std::string> remarks;  // sentences for the user
 };
 
-// Error(kData) that names the file and the key or tensor for whatever does not fit together, or cannot be computed.
+// Error(kData) that names the file and the key or tensor for whatever does not fit together, or cannot be computed;
+// Error(kUsage) of the field "attention" for a kind that the folder's layers cannot continue as.
 PublishedModel LoadPublishedModel(const PublishedFolder& folder, const PublishedModelOptions& options);
 
 }  // namespace crosstalk

@@ -110,21 +110,16 @@ void ResolveT5(ModelConfig& config, int64_t) {
   if (!config.decoder_layers) config.decoder_layers = config.layers;
 }
 
-namespace {
-
-// A decoder asks the encoder's output with one query at a time: what convolves there does so over keys alone.
-AttentionConfig OverKeysAlone(AttentionConfig layer) {
+void OverKeysAlone(AttentionConfig& layer) {
   layer.c_ql = std::min<int64_t>(layer.c_ql, 1);
   layer.c_qw = std::min<int64_t>(layer.c_qw, 1);
-  return layer;
 }
-
-}  // namespace
 
 void MakeT5Layers(ModelConfig& config) {
   config.SetAttention(MakeAttentionLayer(config, config.encoder_self_kind),
                       MakeAttentionLayer(config, config.decoder_self_kind),
-                      OverKeysAlone(MakeAttentionLayer(config, config.encoder_decoder_kind)));
+                      MakeAttentionLayer(config, config.encoder_decoder_kind));
+  OverKeysAlone(config.encoder_decoder);
   CROSSTALK_CHECK_FIELD(config.layer_kinds.empty() || !config.encoder_self_kind || !config.decoder_self_kind ||
                             !config.encoder_decoder_kind,
                         "layer_kinds", "each of the three places of attention has a kind of its own for all layers");
@@ -133,7 +128,7 @@ void MakeT5Layers(ModelConfig& config) {
   if (!config.decoder_self_kind) config.decoder_self_layers = MakeAttentionLayers(config, decoder_layers);
   if (!config.encoder_decoder_kind) {
     config.encoder_decoder_layers = MakeAttentionLayers(config, decoder_layers);
-    for (AttentionConfig& layer : config.encoder_decoder_layers) layer = OverKeysAlone(layer);
+    for (AttentionConfig& layer : config.encoder_decoder_layers) OverKeysAlone(layer);
   }
   MakeCausal(config, config.decoder_self);
   for (AttentionConfig& layer : config.decoder_self_layers) MakeCausal(config, layer);

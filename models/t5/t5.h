@@ -17,6 +17,7 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
 #pragma GCC visibility push(default)
 namespace crosstalk {
@@ -28,6 +29,8 @@ ModelConfig BaseT5();
 // Its rows of the registry.
 void ResolveT5(ModelConfig& config, int64_t input_length);
 void MakeT5Layers(ModelConfig& config);
+// A decoder asks the encoder's output with one query at a time: what convolves there does so over keys alone.
+CROSSTALK_LOCAL void OverKeysAlone(AttentionConfig& layer);
 void ValidateT5(const ModelConfig& config);
 const FieldTable<ModelConfig>& T5Fields();
 

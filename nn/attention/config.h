@@ -41,7 +41,9 @@ struct HeadMixing {
 // kCausal: query i sees the memory positions 0 … i.
 using Causality = kernels::AttentionCausality;
 enum class KeyValueProjection { kSeparate, kTied };  // kTied: V = K, there is no P_v; h_v = h_k and d_v = d_k
-enum class MixingInit { kRandom, kIdentity };        // kIdentity: P_l = P_w = I, which starts as multi-head
+// kIdentity starts as multi-head attention: P_l = P_w = I, filters that give their own query and key, and dynamic
+// projections beside these that generate zeros.
+enum class MixingInit { kRandom, kIdentity };
 // How R_Xl, R_Ml, R_Xw and R_Mw are generated.
 enum class DynamicForm {
   kLinear,  // each that HeadMixing names from X or M by its P (paper 7.1)

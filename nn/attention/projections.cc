@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
@@ -35,6 +36,24 @@ int64_t Product(const std::vector<int64_t>& sizes, size_t begin, size_t end) {
 
 double Sum(int64_t a, int64_t b) { return static_cast<double>(a) + static_cast<double>(b); }
 
+double StddevOfGenerator(const AttentionConfig& c) {
+  return 0.02 / (std::sqrt(static_cast<double>(SizeOf("d_g", c))) * Sum(c.h, 2));
+}
+
+// MixingInit::kIdentity's; none where they are the usual ones.
+std::optional<InitialValues> ValuesOfIdentity(const AttentionProjection& projection, const AttentionConfig& c) {
+  using P = AttentionParameters;
+  if (projection.source == ProjectionSource::kStatic) return InitialValues::Identity();
+  // Without P_l or P_w beside it, a dynamic projection is all that its heads get.
+  const bool beside = projection.between == HeadsBetween::kLogits ? c.mixing.P_l : c.mixing.P_w;
+  if (IsDynamic(projection) && beside) return InitialValues::Zeros();
+  // R = rms(A[0])·A[2] + rms(A[1])·A[3] + diagonal is 0 where A[2] = A[3] = 0. The rows A[0] and A[1] are drawn: if all
+  // were 0, none would have a gradient.
+  if (projection.parameter == &P::qkw) return InitialValues::NormalThenZeros(StddevOfGenerator(c), 2);
+  if (projection.parameter == &P::dd || projection.parameter == &P::P_lambda) return InitialValues::Zeros();
+  return std::nullopt;
+}
+
 constexpr OptionalAttentionDim kOptionalDims[] = {
     {"g_k", [](const AttentionConfig& c) { return c.g_k > 0 ? c.g_k : c.h_k; }, &AttentionConfig::g_k},
     {"g_v", [](const AttentionConfig& c) { return c.g_v > 0 ? c.g_v : c.h_v; }, &AttentionConfig::g_v},
@@ -61,9 +80,7 @@ InitialValues OwnWeight(const Layer& c) { return InitialValues::Filter(KeysBefor
 InitialValues FirstOfGenerator(const Layer& c) {
   return InitialValues::Normal(std::sqrt(2.0 / Sum(c.d_X, SizeOf("d_g", c))));
 }
-InitialValues SecondOfGenerator(const Layer& c) {
-  return InitialValues::Normal(0.02 / (std::sqrt(static_cast<double>(SizeOf("d_g", c))) * Sum(c.h, 2)));
-}
+InitialValues SecondOfGenerator(const Layer& c) { return InitialValues::Normal(StddevOfGenerator(c)); }
 InitialValues DiagonalOfGenerator(const Layer& c) {
   return InitialValues::Normal(0.05 * std::sqrt(2.0 / Sum(c.h, c.d_X)));
 }
@@ -118,8 +135,9 @@ Shape MatrixShapeOf(const AttentionProjection& projection, const AttentionConfig
 }
 
 InitialValues InitialValuesOf(const AttentionProjection& projection, const AttentionConfig& config) {
-  const bool is_static = projection.source == ProjectionSource::kStatic;
-  if (is_static && config.mixing_init == MixingInit::kIdentity) return InitialValues::Identity();
+  if (config.mixing_init == MixingInit::kIdentity) {
+    if (const std::optional<InitialValues> values = ValuesOfIdentity(projection, config)) return *values;
+  }
   if (projection.initial != nullptr) return projection.initial(config);
   if (projection.fan.empty()) return InitialValues::Zeros();
   if (config.projection_stddev > 0 && projection.mixing == nullptr) {

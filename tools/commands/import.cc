@@ -14,7 +14,7 @@ namespace {
 struct ImportSettings {
   std::string folder;
   std::string out;
-  std::string attention = "multihead";
+  AttentionKind attention = AttentionKind::kMultihead;
   MeshOptions mesh;
   std::string tokenizer;
 };
@@ -28,8 +28,8 @@ FieldTable<ImportSettings> ImportFields() {
       MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not exist, or be empty.",
                  {.is_path = true, .required = true}),
       MakeOption("--attention", &S::attention, "",
-                 "Adds P_l and P_w, P_l, or P_w as the identity to every layer: the same function, to finetune from.",
-                 {.choices = {"multihead", "talking", "logits", "weights"}}),
+                 "Kind of attention that every layer continues as, with the parameters that leave its function as it "
+                 "is, to train on from: not bilinear and diff-v1, which have none."),
       MakeOption("--tokenizer", &S::tokenizer, "PATH",
                  "The model's tokenizer, a file or a folder with one, or none. By default the one in FOLDER.",
                  {.is_path = true, .not_paths = {kNoTokenizer}}),
@@ -51,19 +51,23 @@ int Import(const ImportSettings& settings) {
   const StopSignals signals;
   ImportOptions options;
   options.stop = [] { return StopSignals::Received() != 0; };
-  if (settings.attention != "multihead") {
-    options.attention = ParseName<AttentionKind>("attention", settings.attention);
-  }
+  if (settings.attention != AttentionKind::kMultihead) options.attention = settings.attention;
   options.mesh = settings.mesh;
   options.tokenizer = settings.tokenizer;
   const ImportResult result = ImportModel(settings.folder, settings.out, options);
   for (const std::string& remark : result.remarks) PrintMessage("note: ", remark);
   PrintMessage("import: ", result.description, ", ", result.parameters, " parameters, in ", settings.out);
+  if (result.difference) {
+    PrintMessage("import: ", Name(settings.attention), " attention: largest difference from the folder's own logits ",
+                 result.difference->composed, " composed, ", result.difference->fused,
+                 " fused, which adds in another order");
+  }
   return 0;
 }
 
 constexpr const char* kImportDescription =
-    "Reads the folder of a published model as Hugging Face's libraries write it (T5, BERT, ALBERT): config.json; "
+    "Reads the folder of a published model as Hugging Face's libraries write it (T5, BERT, GPT-2, Llama and "
+    "relatives): config.json; "
     "model.safetensors, or several with their index, of F32, F16 or BF16; the tokenizer's files. Or a T5 as its "
     "authors "
     "released it, a checkpoint of Mesh TensorFlow: checkpoint, model.ckpt-N.index and its files of data, of float32 or "

@@ -6,6 +6,7 @@
 #include "crosstalk/models/interop/names.h"
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/bundles.h"
+#include "tests/support/messages.h"
 #include "tests/support/parity.h"
 #include "tests/support/temp_dir.h"
 
@@ -164,6 +165,57 @@ TEST(ImportTest, ItsTrainingConfigurationSaysItsSizes) {
                                                        {"feed_forward", "\"gelu-tanh\""},
                                                        {"positions", "\"learned\""}};
   for (const auto& [field, value] : expected) EXPECT_EQ(config.At(field).Dump(), value) << field;
+}
+
+// In each family: the same bits from the composed implementation, to rounding from the fused one, and the kind in the
+// configuration, which a run that begins there has.
+TEST(ImportTest, EveryKindWithAnIdentityKeepsTheFunction) {
+  for (const char* folder : {"gpt2", "llama_tied_gqa", "t5_relu_tied", "bert_pretraining", "albert_groups1"}) {
+    for (const char* kind : {"talking", "logits", "weights", "dynamic", "dcmha", "mta", "diff-v2"}) {
+      SCOPED_TRACE(StrCat(folder, " ", kind));
+      const TempDir dir;
+      const ImportResult result =
+          ImportModel(ParityFolder(folder), dir / "model", {.attention = ParseName<AttentionKind>("attention", kind)});
+      ASSERT_TRUE(result.difference.has_value());
+      EXPECT_EQ(result.difference->composed, 0);
+      EXPECT_LT(result.difference->fused, 2e-5);
+      EXPECT_EQ(ToJson(ReadRunConfig(RunFolder(dir / "model"))).At("attention"), Json(kind));
+      const Trained opened = Open(dir / "model", {.tokenizer = TokenizerUse::kNone});
+      EXPECT_EQ(opened.model->NumParameters(), result.parameters);
+    }
+  }
+  const TempDir dir;
+  EXPECT_FALSE(ImportModel(ParityFolder("gpt2"), dir / "model", {}).difference.has_value());
+}
+
+// Extensions hold what a kind added; a folder with them is no multi-head model to continue, and may lack none of them.
+TEST(ImportTest, WhatAKindAddedComesBackAsItWas) {
+  for (const char* folder : {"llama_tied_gqa", "t5_relu_tied"}) {
+    for (const AttentionKind kind : {AttentionKind::kDcmha, AttentionKind::kMta, AttentionKind::kDiffV2}) {
+      const TempDir dir;
+      ImportModel(ParityFolder(folder), dir / "model", {.attention = kind});
+      const auto open = [&](const char* name) { return Open(dir / name, {.tokenizer = TokenizerUse::kNone}); };
+      ExportModel(open("model"), dir / "out", {.extensions = Extensions::kWrite});
+      const Trained before = open("model"), after = open("out");
+      EXPECT_EQ(after.model->config().ToJson(), before.model->config().ToJson()) << Name(kind);
+      const std::vector<NamedParameter> expected = before.model->Parameters(), got = after.model->Parameters();
+      ASSERT_EQ(got.size(), expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(got[i].value.value().ToVector<float>(), expected[i].value.value().ToVector<float>()) << got[i].name;
+      }
+      testing::ExpectError([&] { ImportModel(dir / "out", dir / "again", {.attention = kind}); }, ErrorKind::kUsage,
+                           {"continues multi-head attention"});
+    }
+  }
+}
+
+// GPT-2 keeps q, k and v as equal parts of one tensor.
+TEST(ExportTest, PartsOfDifferentSizesHaveNoPublishedForm) {
+  const TempDir dir;
+  ImportModel(ParityFolder("gpt2"), dir / "model", {.attention = AttentionKind::kDiffV2});
+  const Trained model = Open(dir / "model", {.tokenizer = TokenizerUse::kNone});
+  testing::ExpectError([&] { ExportModel(model, dir / "out", {.extensions = Extensions::kWrite}); }, ErrorKind::kUsage,
+                       {"transformer.h.0.attn.c_attn", "equal parts"});
 }
 
 std::map<std::string, std::string> TypesIn(const std::string& folder) {
