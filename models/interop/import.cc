@@ -209,15 +209,16 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   const std::unique_ptr<PublishedFolder> opened = OpenPublishedFolder(path, options.mesh);
   const PublishedFolder& folder = *opened;
   FixedOutputs before;
-  if (options.attention) before = OutputsOfFixedIds(*LoadPublishedModel(folder, {}).model);
+  if (!options.attention.empty()) before = OutputsOfFixedIds(*LoadPublishedModel(folder, {}).model);
   ThrowIfStopped(options.stop);
-  PublishedModel published = LoadPublishedModel(folder, {.attention = options.attention});
+  PublishedModel published =
+      LoadPublishedModel(folder, {.attention = options.attention, .mixing_init = options.mixing_init});
   ThrowIfStopped(options.stop);
   if (const std::string value = NonFiniteValue(*published.model); !value.empty()) {
     Fail(ErrorKind::kData, folder.path(), ": ", value);
   }
   ImportResult result;
-  if (options.attention) {
+  if (!options.attention.empty()) {
     const FixedOutputs after = OutputsOfFixedIds(*published.model);
     result.difference = {LargestDifference(before.composed, after.composed), LargestDifference(before.own, after.own)};
   }

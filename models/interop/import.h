@@ -22,7 +22,8 @@ inline constexpr char kMeshTokenizerName[] = "sentencepiece.model";
 inline constexpr char kNoTokenizer[] = "none";
 
 struct ImportOptions {
-  std::optional<AttentionKind> attention = {};  // see PublishedModelOptions
+  std::vector<AttentionKind> attention = {};  // see PublishedModelOptions
+  MixingInit mixing_init = MixingInit::kIdentity;
   MeshOptions mesh = {};
   std::string tokenizer = {};  // a file or folder as OpenTokenizer takes it, or none; empty: the one in the folder
   StopRequest stop = {};

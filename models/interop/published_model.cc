@@ -233,15 +233,36 @@ ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm
   return form.read(config);
 }
 
-Continuation Continue(AttentionKind kind, ModelConfig& model) {
-  Continuation continuation = {kind};
-  for (AttentionConfig* const layer : model.AttentionLayers()) {
-    if (layer->h == 0) continue;  // the model has none there
-    const AttentionConfig before = *layer;
-    *layer = ContinuedAs(kind, before);
+Continuation Continue(const PublishedModelOptions& options, ModelConfig& model) {
+  const std::vector<AttentionKind>& kinds = options.attention;
+  const auto has = [&](AttentionKind kind) { return std::count(kinds.begin(), kinds.end(), kind) > 0; };
+  const bool alike = kinds.size() == 1;
+  CROSSTALK_CHECK_FIELD(alike || !has(AttentionKind::kDiffV2), "attention",
+                        "diff-v2 has twice the softmax heads, which the others beside it have not");
+  Continuation continuation = {alike ? kinds[0] : AttentionKind::kMultihead};
+  const auto go_on = [&](AttentionKind kind, AttentionConfig& layer) {
+    if (layer.h == 0) return;  // the model has none there
+    if (kind == AttentionKind::kMultihead && !alike) return;
+    const AttentionConfig before = layer;
+    layer = ContinuedAs(kind, before);
+    layer.mixing_init = options.mixing_init;
     for (const AttentionProjection& projection : kAttentionProjections) {
-      if (!IsPresent(projection, before) && IsPresent(projection, *layer)) continuation.added.insert(projection.name());
+      if (!IsPresent(projection, before) && IsPresent(projection, layer)) continuation.added.insert(projection.name());
     }
+  };
+  if (alike) {
+    for (AttentionConfig* const layer : model.AttentionLayers()) go_on(kinds[0], *layer);
+  } else {
+    model.layer_kinds = kinds;
+    const auto list = [&](const AttentionConfig& all, int64_t layers, std::vector<AttentionConfig>& each) {
+      if (all.h == 0) return;
+      if (each.empty()) each.assign(static_cast<size_t>(layers), all);
+      for (size_t i = 0; i < each.size(); ++i) go_on(kinds[i % kinds.size()], each[i]);
+    };
+    const int64_t decoder_layers = model.name == "t5" ? model.num_decoder_layers() : model.layers;
+    list(model.encoder_self, model.name == "t5" ? model.layers : model.num_blocks(), model.encoder_self_layers);
+    list(model.decoder_self, decoder_layers, model.decoder_self_layers);
+    list(model.encoder_decoder, decoder_layers, model.encoder_decoder_layers);
   }
   OverKeysAlone(model.encoder_decoder);
   for (AttentionConfig& layer : model.encoder_decoder_layers) OverKeysAlone(layer);
@@ -266,7 +287,7 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
     Fail(ErrorKind::kData, folder.ConfigPath(), ": ", error.what());
   }
   const PublishedNames names(form, &config);
-  const Continuation continuation = options.attention ? Continue(*options.attention, config) : Continuation();
+  const Continuation continuation = options.attention.empty() ? Continuation() : Continue(options, config);
   if (options.implementation) config.SetImplementation(*options.implementation);
   try {
     const auto parameters =

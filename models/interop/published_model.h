@@ -40,8 +40,10 @@ struct PublishedRecord {
 
 struct PublishedModelOptions {
   DType dtype = DType::kFloat32;  // of the parameters
-  // The kind that each attention layer continues as (nn/attention/identity.h): the same function.
-  std::optional<AttentionKind> attention = {};
+  // The kinds that attention layers continue as (nn/attention/identity.h), of each stack in turn and again from the
+  // first: the same function, unless the head projections that are added begin at random.
+  std::vector<AttentionKind> attention = {};
+  MixingInit mixing_init = MixingInit::kIdentity;
   std::optional<AttentionImplementation> implementation = {};
 };
 

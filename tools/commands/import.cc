@@ -2,6 +2,7 @@
 #include "crosstalk/models/interop/import.h"
 
 #include <string>
+#include <vector>
 
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
@@ -14,7 +15,8 @@ namespace {
 struct ImportSettings {
   std::string folder;
   std::string out;
-  AttentionKind attention = AttentionKind::kMultihead;
+  std::vector<AttentionKind> attention = {AttentionKind::kMultihead};
+  MixingInit mixing_init = MixingInit::kIdentity;
   MeshOptions mesh;
   std::string tokenizer;
 };
@@ -27,9 +29,12 @@ FieldTable<ImportSettings> ImportFields() {
                  {.is_path = true, .required = true}),
       MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not exist, or be empty.",
                  {.is_path = true, .required = true}),
-      MakeOption("--attention", &S::attention, "",
-                 "Kind of attention that every layer continues as, with the parameters that leave its function as it "
-                 "is, to train on from: not bilinear and diff-v1, which have none."),
+      MakeOption("--attention", &S::attention, "LIST",
+                 "Kind of attention that the layers continue as, with the parameters that leave their function as it "
+                 "is, to train on from: not bilinear and diff-v1, which have none. Several: a repeating list, in each "
+                 "stack of t5."),
+      MakeOption("--mixing-init", &S::mixing_init, "",
+                 "How what --attention adds begins. random: as in a new layer, with which the function is another."),
       MakeOption("--tokenizer", &S::tokenizer, "PATH",
                  "The model's tokenizer, a file or a folder with one, or none. By default the one in FOLDER.",
                  {.is_path = true, .not_paths = {kNoTokenizer}}),
@@ -51,14 +56,17 @@ int Import(const ImportSettings& settings) {
   const StopSignals signals;
   ImportOptions options;
   options.stop = [] { return StopSignals::Received() != 0; };
-  if (settings.attention != AttentionKind::kMultihead) options.attention = settings.attention;
+  if (settings.attention != ImportSettings().attention) options.attention = settings.attention;
+  options.mixing_init = settings.mixing_init;
   options.mesh = settings.mesh;
   options.tokenizer = settings.tokenizer;
   const ImportResult result = ImportModel(settings.folder, settings.out, options);
   for (const std::string& remark : result.remarks) PrintMessage("note: ", remark);
   PrintMessage("import: ", result.description, ", ", result.parameters, " parameters, in ", settings.out);
   if (result.difference) {
-    PrintMessage("import: ", Name(settings.attention), " attention: largest difference from the folder's own logits ",
+    std::vector<std::string> names;
+    for (const AttentionKind kind : settings.attention) names.emplace_back(Name(kind));
+    PrintMessage("import: ", Join(names, ", "), " attention: largest difference from the folder's own logits ",
                  result.difference->composed, " composed, ", result.difference->fused,
                  " fused, which adds in another order");
   }

@@ -149,7 +149,7 @@ TEST(ImportTest, InterruptedItLeavesNothingAndNeitherDoesAnExport) {
 // The fields of a training configuration say what the model is, as far as they can.
 TEST(ImportTest, ItsTrainingConfigurationSaysItsSizes) {
   const TempDir dir;
-  ImportModel(ParityFolder("albert_groups1"), dir / "model", {.attention = AttentionKind::kTalking});
+  ImportModel(ParityFolder("albert_groups1"), dir / "model", {.attention = {AttentionKind::kTalking}});
   const Json config = ToJson(ReadRunConfig(RunFolder(dir / "model")));
   const std::map<std::string, std::string> expected = {{"model", "\"albert\""},
                                                        {"attention", "\"talking\""},
@@ -174,8 +174,8 @@ TEST(ImportTest, EveryKindWithAnIdentityKeepsTheFunction) {
     for (const char* kind : {"talking", "logits", "weights", "dynamic", "dcmha", "mta", "diff-v2"}) {
       SCOPED_TRACE(StrCat(folder, " ", kind));
       const TempDir dir;
-      const ImportResult result =
-          ImportModel(ParityFolder(folder), dir / "model", {.attention = ParseName<AttentionKind>("attention", kind)});
+      const ImportResult result = ImportModel(ParityFolder(folder), dir / "model",
+                                              {.attention = {ParseName<AttentionKind>("attention", kind)}});
       ASSERT_TRUE(result.difference.has_value());
       EXPECT_EQ(result.difference->composed, 0);
       EXPECT_LT(result.difference->fused, 2e-5);
@@ -188,12 +188,41 @@ TEST(ImportTest, EveryKindWithAnIdentityKeepsTheFunction) {
   EXPECT_FALSE(ImportModel(ParityFolder("gpt2"), dir / "model", {}).difference.has_value());
 }
 
+// Layers of several kinds, in turn in each stack; at random the function is another.
+TEST(ImportTest, LayersContinueAsKindsInTurn) {
+  const std::vector<AttentionKind> kinds = {AttentionKind::kMultihead, AttentionKind::kTalking};
+  const std::pair<const char*, const char*> folders[] = {
+      {"gpt2", "mtm"}, {"llama_tied_gqa", "mt"}, {"t5_relu_tied", "mtmtmt"}, {"bert_pretraining", "mt"}};
+  for (const auto& [folder, expected] : folders) {
+    SCOPED_TRACE(folder);
+    const TempDir dir;
+    const ImportResult result = ImportModel(ParityFolder(folder), dir / "model", {.attention = kinds});
+    EXPECT_EQ(result.difference.value().composed, 0);
+    const Trained opened = Open(dir / "model", {.tokenizer = TokenizerUse::kNone});
+    EXPECT_EQ(opened.config.model.layer_kinds, kinds);
+    std::string layers;
+    for (const AttentionPlace& place : opened.model->AttentionPlaces()) layers += place.config.mixing.P_l ? 't' : 'm';
+    EXPECT_EQ(layers, expected);
+    const ImportResult at_random =
+        ImportModel(ParityFolder(folder), dir / "random", {.attention = kinds, .mixing_init = MixingInit::kRandom});
+    EXPECT_GT(at_random.difference.value().composed, 1e-3);
+    EXPECT_EQ(at_random.parameters, result.parameters);
+  }
+  const TempDir dir;
+  testing::ExpectError(
+      [&] {
+        ImportModel(ParityFolder("gpt2"), dir / "model",
+                    {.attention = {AttentionKind::kDiffV2, AttentionKind::kMultihead}});
+      },
+      ErrorKind::kUsage, {"diff-v2 has twice the softmax heads"});
+}
+
 // Extensions hold what a kind added; a folder with them is no multi-head model to continue, and may lack none of them.
 TEST(ImportTest, WhatAKindAddedComesBackAsItWas) {
   for (const char* folder : {"llama_tied_gqa", "t5_relu_tied"}) {
     for (const AttentionKind kind : {AttentionKind::kDcmha, AttentionKind::kMta, AttentionKind::kDiffV2}) {
       const TempDir dir;
-      ImportModel(ParityFolder(folder), dir / "model", {.attention = kind});
+      ImportModel(ParityFolder(folder), dir / "model", {.attention = {kind}});
       const auto open = [&](const char* name) { return Open(dir / name, {.tokenizer = TokenizerUse::kNone}); };
       ExportModel(open("model"), dir / "out", {.extensions = Extensions::kWrite});
       const Trained before = open("model"), after = open("out");
@@ -203,7 +232,7 @@ TEST(ImportTest, WhatAKindAddedComesBackAsItWas) {
       for (size_t i = 0; i < got.size(); ++i) {
         EXPECT_EQ(got[i].value.value().ToVector<float>(), expected[i].value.value().ToVector<float>()) << got[i].name;
       }
-      testing::ExpectError([&] { ImportModel(dir / "out", dir / "again", {.attention = kind}); }, ErrorKind::kUsage,
+      testing::ExpectError([&] { ImportModel(dir / "out", dir / "again", {.attention = {kind}}); }, ErrorKind::kUsage,
                            {"continues multi-head attention"});
     }
   }
@@ -212,7 +241,7 @@ TEST(ImportTest, WhatAKindAddedComesBackAsItWas) {
 // GPT-2 keeps q, k and v as equal parts of one tensor.
 TEST(ExportTest, PartsOfDifferentSizesHaveNoPublishedForm) {
   const TempDir dir;
-  ImportModel(ParityFolder("gpt2"), dir / "model", {.attention = AttentionKind::kDiffV2});
+  ImportModel(ParityFolder("gpt2"), dir / "model", {.attention = {AttentionKind::kDiffV2}});
   const Trained model = Open(dir / "model", {.tokenizer = TokenizerUse::kNone});
   testing::ExpectError([&] { ExportModel(model, dir / "out", {.extensions = Extensions::kWrite}); }, ErrorKind::kUsage,
                        {"transformer.h.0.attn.c_attn", "equal parts"});

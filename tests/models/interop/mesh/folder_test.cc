@@ -183,7 +183,7 @@ TEST_F(ForgedMeshTest, ALayerInheritsWhatIsSaidOfItsParent) {
 // Heads that talk as the identity, added to a T5 without, are written as talking heads.
 TEST_F(ForgedMeshTest, AnImportWithAddedHeadsIsWrittenUnderTheirNames) {
   Begin();
-  ImportModel(In(), dir_ / "model", {.attention = AttentionKind::kTalking});
+  ImportModel(In(), dir_ / "model", {.attention = {AttentionKind::kTalking}});
   ExportMesh(OpenModel(dir_ / "model"), dir_ / "out");
   const std::map<std::string, Tensor> tensors = TensorsIn(MeshFolder(dir_ / "out", {}));
   EXPECT_EQ(tensors.at("encoder/block_000/layer_000/TalkingHeadsSelfAttention/logits/kernel").ToVector<float>(),
