@@ -49,6 +49,9 @@ std::optional<HalfFormat> HalfFormatOf(std::string_view name) {
   return std::nullopt;
 }
 
+// Elements that are read and converted at a time.
+constexpr size_t kPiece = 1 << 19;
+
 Tensor ReadTensor(const FileReader& file, const TensorFileHeader& header, const TensorFileEntry& entry) {
   const uint64_t offset = header.data_begin + entry.begin;
   if (const std::optional<DType> dtype = SameBitsDType(entry.dtype)) {
@@ -67,10 +70,20 @@ Tensor ReadTensor(const FileReader& file, const TensorFileHeader& header, const 
         StrCat("dtype ", entry.dtype, " cannot be loaded here; F32, F64, F16, BF16, I32, ", "I64 and BOOL can"));
   }
   const Tensor tensor = Tensor::Empty(entry.shape, DType::kFloat32);
-  std::vector<uint16_t> narrow(static_cast<size_t>(tensor.num_elements()));
-  file.ReadAt(offset, narrow.data(), narrow.size() * 2);
-  std::transform(narrow.begin(), narrow.end(), tensor.data<float>(), [&](uint16_t bits) { return Widen(*half, bits); });
+  const auto elements = static_cast<size_t>(tensor.num_elements());
+  std::vector<uint16_t> narrow(std::min(elements, kPiece));
+  for (size_t at = 0; at < elements; at += kPiece) {
+    const size_t count = std::min(kPiece, elements - at);
+    file.ReadAt(offset + 2 * at, narrow.data(), 2 * count);
+    std::transform(narrow.data(), narrow.data() + count, tensor.data<float>() + at,
+                   [&](uint16_t bits) { return Widen(*half, bits); });
+  }
   return tensor;
+}
+
+// The file, if it is the one whose header was read.
+void CheckUnchanged(const FileReader& file, const TensorFileHeader& header) {
+  if (file.Stamp() != header.stamp) Fail(ErrorKind::kData, file.path(), ": has changed while it was read");
 }
 
 // ---- writing ----
@@ -143,12 +156,12 @@ std::string HeaderBytes(const std::string& path, const std::vector<WrittenTensor
 }
 
 void WriteHalves(FileWriter& file, const Tensor& dense, HalfFormat format) {
-  constexpr int64_t kPiece = 1 << 19;
   const float* const values = dense.data<float>();
+  const auto elements = static_cast<size_t>(dense.num_elements());
   std::vector<uint16_t> bits;
-  for (int64_t begin = 0; begin < dense.num_elements(); begin += kPiece) {
-    const int64_t end = std::min(dense.num_elements(), begin + kPiece);
-    bits.resize(static_cast<size_t>(end - begin));
+  for (size_t begin = 0; begin < elements; begin += kPiece) {
+    const size_t end = std::min(elements, begin + kPiece);
+    bits.resize(end - begin);
     std::transform(values + begin, values + end, bits.begin(), [&](float value) { return Narrow(format, value); });
     file.Write(bits.data(), bits.size() * 2);
   }
@@ -223,6 +236,32 @@ TensorFile ReadSafetensors(const std::string& path, std::span<const std::string>
     result.tensors.push_back({name, ReadTensor(file, header, *entry->second)});
   }
   return result;
+}
+
+Tensor ReadTensor(const TensorInFile& one) {
+  const FileReader file(one.path);
+  CheckUnchanged(file, *one.header);
+  Tensor tensor = ReadTensor(file, *one.header, *one.entry);
+  CheckUnchanged(file, *one.header);
+  return tensor;
+}
+
+bool AreSame(const TensorInFile& a, const TensorInFile& b) {
+  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
+  const FileReader file_a(a.path), file_b(b.path);
+  CheckUnchanged(file_a, *a.header);
+  CheckUnchanged(file_b, *b.header);
+  std::string piece_a, piece_b;
+  const uint64_t bytes = a.entry->end - a.entry->begin;
+  for (uint64_t at = 0; at < bytes; at += kPiece) {
+    const uint64_t size = std::min<uint64_t>(kPiece, bytes - at);
+    piece_a.resize(size);
+    piece_b.resize(size);
+    file_a.ReadAt(a.header->data_begin + a.entry->begin + at, piece_a.data(), size);
+    file_b.ReadAt(b.header->data_begin + b.entry->begin + at, piece_b.data(), size);
+    if (piece_a != piece_b) return false;
+  }
+  return true;
 }
 
 void WriteSafetensors(FileWriter& file, std::span<const NamedTensor> tensors,

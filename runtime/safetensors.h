@@ -47,6 +47,7 @@ struct TensorFileHeader {
   std::map<std::string, std::string> metadata;
   uint64_t data_begin;  // byte of the file where the tensors begin
   uint64_t file_bytes;
+  FileStamp stamp;  // of the file, when it was read
 };
 
 // Reads and checks the header, allocating nothing for the tensors. The rules are the format's: 8 bytes little-endian
@@ -99,6 +100,17 @@ namespace crosstalk {
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr size_t kMaxTensors = 100'000;  // and as many strings in __metadata__
 inline constexpr char kMetadataKey[] = "__metadata__";
+
+// A tensor of a file that is read as far as its header.
+struct TensorInFile {
+  std::string path;
+  const TensorFileHeader* header;
+  const TensorFileEntry* entry;
+};
+// As ReadSafetensors does; Error(kData) also for a file that has changed since its header was read.
+Tensor ReadTensor(const TensorInFile& one);
+// Whether two tensors have one dtype, shape and bytes, of which it reads a piece at a time.
+bool AreSame(const TensorInFile& a, const TensorInFile& b);
 
 // Reads and checks it as ReadSafetensorsHeader says.
 TensorFileHeader ReadHeader(const FileReader& file);

@@ -275,6 +275,7 @@ TensorFileHeader ReadHeader(const FileReader& file) {
   TensorFileHeader header;
   header.data_begin = 8 + length;
   header.file_bytes = file.size();
+  header.stamp = file.Stamp();
   HeaderEvents events(path, header);
   ParseJsonEvents(text, path + ": header", events);
   // White space that JSON allows and the format's padding does not.

@@ -275,7 +275,7 @@ std::vector<std::string> NotPublishable(const Model& model, const PublishedForm&
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
       continue;
     }
-    shapes.emplace(name, PublishedValue(parameter, names, vocabulary).shape());
+    shapes.emplace(name, PublishedShape(names.UsualName(parameter.name).layout, parameter, vocabulary));
   }
   const Json config = form.write(model.config());
   try {

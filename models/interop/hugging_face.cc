@@ -1,6 +1,7 @@
 #include "crosstalk/models/interop/hugging_face.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -27,6 +28,13 @@ PublishedFolder::PublishedFolder(std::string path) : path_(WithoutSlashes(std::m
 std::optional<std::string> PublishedFolder::Contents(const std::string& name) const {
   if (KindOf(FilePath(name)) == PathKind::kNothing) return std::nullopt;
   return ReadFile(FilePath(name), kMaxOtherBytes);
+}
+
+bool PublishedFolder::AreSame(const std::string& one, const std::string& other) const {
+  if (tensors_.at(one).shape != tensors_.at(other).shape) return false;
+  const Tensor a = ReadTensor(one), b = ReadTensor(other);
+  return a.dtype() == b.dtype() &&
+         std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.num_elements()) * SizeOf(a.dtype())) == 0;
 }
 
 bool IsPublished(const std::string& path) { return IsHuggingFaceFolder(path) || IsMeshCheckpoint(path); }
@@ -130,10 +138,10 @@ HuggingFaceFolder::HuggingFaceFolder(const std::string& path) : PublishedFolder(
 
 void HuggingFaceFolder::ReadFiles(const std::vector<std::string>& names,
                                   const std::map<std::string, std::string>* index) {
-  files_ = names;
   for (const std::string& name : names) {
-    TensorFileHeader header = ReadSafetensorsHeader(FilePath(name));
-    if (metadata_.empty()) metadata_ = std::move(header.metadata);
+    headers_.push_back(std::make_unique<const TensorFileHeader>(ReadSafetensorsHeader(FilePath(name))));
+    const TensorFileHeader& header = *headers_.back();
+    if (metadata_.empty()) metadata_ = header.metadata;
     for (const TensorFileEntry& entry : header.entries) {
       if (index != nullptr) {
         const auto place = index->find(entry.name);
@@ -148,6 +156,7 @@ void HuggingFaceFolder::ReadFiles(const std::vector<std::string>& names,
              "; weights of F32, F16 and BF16 can be read, and buffers of I64 and I32");
       }
       tensors_.emplace(entry.name, PublishedTensorEntry{dtype, entry.shape});
+      places_.emplace(entry.name, TensorInFile{FilePath(name), &header, &entry});
     }
   }
   if (index == nullptr) return;
@@ -171,13 +180,11 @@ const PublishedForm& HuggingFaceFolder::form() const {
        Join(names, ", "), " are read");
 }
 
-std::vector<NamedTensor> HuggingFaceFolder::ReadTensors() const {
-  std::vector<NamedTensor> tensors;
-  for (const std::string& name : files_) {
-    for (NamedTensor& tensor : ReadSafetensors(FilePath(name)).tensors) tensors.push_back(std::move(tensor));
-  }
-  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
-  return tensors;
+Tensor HuggingFaceFolder::ReadTensor(const std::string& name) const { return crosstalk::ReadTensor(places_.at(name)); }
+
+bool HuggingFaceFolder::AreSame(const std::string& one, const std::string& other) const {
+  const TensorInFile &a = places_.at(one), &b = places_.at(other);
+  return a.entry->dtype == b.entry->dtype ? crosstalk::AreSame(a, b) : PublishedFolder::AreSame(one, other);
 }
 
 }  // namespace crosstalk

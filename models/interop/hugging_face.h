@@ -33,8 +33,11 @@ class PublishedFolder {
   virtual PublishedFormat format() const = 0;
   // Error(kData) where its configuration names a model that is not read here.
   virtual const PublishedForm& form() const = 0;
-  // All tensors, ordered by name.
-  virtual std::vector<NamedTensor> ReadTensors() const = 0;
+  // One of tensors(), which is read when it is asked for: float32 of weights. Error(kData) also where its file has
+  // changed since.
+  virtual Tensor ReadTensor(const std::string& name) const = 0;
+  // Whether two of them have one shape and the same values, to the bit.
+  virtual bool AreSame(const std::string& one, const std::string& other) const;
 
   const std::string& path() const { return path_; }
   std::string FilePath(const std::string& name) const { return path_ + "/" + name; }
@@ -104,12 +107,14 @@ class HuggingFaceFolder : public PublishedFolder {
   PublishedFormat format() const override { return PublishedFormat::kHuggingFace; }
   // By model_type.
   const PublishedForm& form() const override;
-  std::vector<NamedTensor> ReadTensors() const override;
+  Tensor ReadTensor(const std::string& name) const override;
+  bool AreSame(const std::string& one, const std::string& other) const override;
 
  private:
   void ReadFiles(const std::vector<std::string>& names, const std::map<std::string, std::string>* index);
 
-  std::vector<std::string> files_;
+  std::vector<std::unique_ptr<const TensorFileHeader>> headers_;
+  std::map<std::string, TensorInFile> places_;  // by the tensor's name
 };
 
 }  // namespace crosstalk

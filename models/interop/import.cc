@@ -24,6 +24,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/record.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -210,6 +211,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   const PublishedFolder& folder = *opened;
   FixedOutputs before;
   if (!options.attention.empty()) before = OutputsOfFixedIds(*LoadPublishedModel(folder, {}).model);
+  ReleaseCachedMemory();  // of that model, before the next takes as much
   ThrowIfStopped(options.stop);
   PublishedModel published =
       LoadPublishedModel(folder, {.attention = options.attention, .mixing_init = options.mixing_init});

@@ -244,23 +244,40 @@ std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const S
   return std::nullopt;
 }
 
+Shape PublishedShape(Layout layout, const NamedParameter& parameter, int64_t ids) {
+  const Shape& ours = parameter.value.shape();
+  switch (layout) {
+    case Layout::kSame:
+      return ours;
+    case Layout::kFlat:
+      return {ours.NumElements()};
+    case Layout::kRows:
+      return {ids, ours[1]};
+    case Layout::kColumns:
+      return {ours[1], ids};
+    case Layout::kMatrix:
+      return parameter.matrix_shape;
+    case Layout::kTransposed:
+      break;
+  }
+  return {parameter.matrix_shape[1], parameter.matrix_shape[0]};
+}
+
 Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids) {
   const Tensor dense = ours.Contiguous();
   switch (layout) {
-    case Layout::kSame:
-      return dense;
-    case Layout::kFlat:
-      return dense.Reshape({dense.num_elements()});
     case Layout::kRows:
       return dense.Slice(0, 0, ids).Contiguous();
     case Layout::kColumns:
       return dense.Slice(0, 0, ids).Transpose(0, 1).Contiguous();
-    case Layout::kMatrix:
-      return dense.Reshape(parameter.matrix_shape);
     case Layout::kTransposed:
+      return dense.Reshape(parameter.matrix_shape).Transpose(0, 1).Contiguous();
+    case Layout::kSame:
+    case Layout::kFlat:
+    case Layout::kMatrix:
       break;
   }
-  return dense.Reshape(parameter.matrix_shape).Transpose(0, 1).Contiguous();
+  return dense.Reshape(PublishedShape(layout, parameter, ids));
 }
 
 }  // namespace crosstalk

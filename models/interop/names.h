@@ -159,7 +159,9 @@ Tensor PartOf(const Tensor& whole, int part, int parts);
 
 // Theirs as ours; nothing where the shapes do not fit.
 std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const Shape& ours);
-// A value or a gradient of a parameter as theirs, contiguous; `ids` are those of kRows and kColumns.
+// The shape of a parameter as theirs; `ids` are those of kRows and kColumns.
+Shape PublishedShape(Layout layout, const NamedParameter& parameter, int64_t ids);
+// Its value or its gradient as theirs, contiguous.
 Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids);
 
 // As their publishers' framework has them.

@@ -1,7 +1,6 @@
 #include "crosstalk/models/interop/published_model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
@@ -14,16 +13,12 @@
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
 namespace {
-
-bool SameBytes(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.num_elements()) * SizeOf(a.dtype())) == 0;
-}
 
 // The usual names of a folder's tensors.
 std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, const PublishedNames& names,
@@ -46,6 +41,70 @@ std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, con
   return originals;
 }
 
+// A folder's tensors by their usual names, each read when it is asked for. What NAME is in parts is NAME[0], NAME[1],
+// ….
+class FolderTensors {
+ public:
+  struct Place {
+    std::string original;  // the name in the folder
+    int part = 0, parts = 0;
+    DType dtype;  // that it is read as
+    Shape shape;
+  };
+
+  // Error(kData) for a tensor that cannot be cut into its parts.
+  FolderTensors(const PublishedFolder& folder, const PublishedNames& names,
+                const std::map<std::string, std::string>& originals)
+      : folder_(folder) {
+    for (const auto& [usual, original] : originals) {
+      const PublishedTensorEntry& entry = folder.tensors().at(original);
+      const DType dtype = entry.dtype == "I64" ? DType::kInt64 : entry.dtype == "I32" ? DType::kInt32 : DType::kFloat32;
+      Place place = {original, 0, names.PartsOf(usual), dtype, entry.shape};
+      if (place.parts == 0) {
+        places_.emplace(usual, place);
+        continue;
+      }
+      const int last = place.shape.rank() - 1;
+      if (last < 0 || place.shape[last] % place.parts != 0) {
+        Fail(ErrorKind::kData, folder.path(), ": tensor ", Quoted(original), " is ", place.shape, ", which are not ",
+             place.parts, " equal parts");
+      }
+      place.shape[last] /= place.parts;
+      for (; place.part < place.parts; ++place.part) places_.emplace(PartName(usual, place.part), place);
+    }
+  }
+
+  const std::map<std::string, Place>& places() const { return places_; }
+  TensorShapes Shapes() const {
+    TensorShapes shapes;
+    for (const auto& [usual, place] : places_) shapes.emplace(usual, place.shape);
+    return shapes;
+  }
+
+  Tensor Read(const Place& place) const {
+    if (place.parts == 0) return folder_.ReadTensor(place.original);
+    // The parts of a tensor are asked for one after the other.
+    if (cut_name_ != place.original) cut_ = folder_.ReadTensor(place.original);
+    cut_name_ = place.original;
+    return PartOf(cut_, place.part, place.parts);
+  }
+
+  // Whether two tensors, neither of which is a part, have the same values.
+  bool AreSame(const std::string& one, const std::string& other) const {
+    return folder_.AreSame(places_.at(one).original, places_.at(other).original);
+  }
+
+ private:
+  const PublishedFolder& folder_;
+  std::map<std::string, Place> places_;
+  mutable std::string cut_name_;  // the tensor in parts that was read last
+  mutable Tensor cut_;
+};
+
+// A tensor of so many bytes is given back to the system once its values have another layout, for memory in reserve
+// counts as used; a smaller one makes room for the next.
+constexpr int64_t kReleasedBytes = 32 << 20;
+
 // The kind of attention that the layers of a multi-head model continue as, and the parameters that the folder lacks for
 // it, by the last parts of their paths: they get their initial values.
 struct Continuation {
@@ -56,31 +115,32 @@ struct Continuation {
 // Parameters under their published names, in their layouts, as the model that is made of them asks for them.
 class PublishedParameters : public StoredParameters {
  public:
-  PublishedParameters(const PublishedFolder& folder, const PublishedNames& names, std::map<std::string, Tensor> tensors,
+  // Folder, names and tensors must be there until CheckRest has returned.
+  PublishedParameters(const PublishedFolder& folder, const PublishedNames& names, const FolderTensors& tensors,
                       Continuation continuation)
       : StoredParameters({folder.path(), {}, {}}, folder.ConfigPath()),
         folder_(folder.path()),
         config_name_(folder.config_name()),
         names_(names),
         continuation_(std::move(continuation)),
-        tensors_(std::move(tensors)) {}
+        tensors_(tensors) {}
 
   Tensor Take(const std::string& path, const Shape& shape, DType dtype) override {
     const std::vector<PublishedName> names = names_.NamesOf(path);
     for (const PublishedName& name : names) {
-      const auto found = tensors_.find(name.name);
-      if (found == tensors_.end() || taken_.count(name.name) > 0) continue;
-      const AttentionKind kind = continuation_.kind;
-      const Shape before = ShapeBefore(kind, path, shape);
+      const auto found = tensors_.places().find(name.name);
+      if (found == tensors_.places().end() || taken_.count(name.name) > 0) continue;
+      const FolderTensors::Place& place = found->second;
+      const Shape before = ShapeBefore(continuation_.kind, path, shape);
       const std::optional<Tensor> ours =
-          IsFloating(found->second.dtype()) ? FromPublished(found->second, name.layout, before) : std::nullopt;
+          IsFloating(place.dtype) ? FromPublished(tensors_.Read(place), name.layout, before) : std::nullopt;
       if (!ours) {
-        Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name.name), " is ", found->second.dtype(),
-             found->second.shape(), ", which does not fit ", path, before, " of the model that ", config_name_,
-             " asks for");
+        Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name.name), " is ", place.dtype, place.shape,
+             ", which does not fit ", path, before, " of the model that ", config_name_, " asks for");
       }
       taken_.emplace(name.name, path);
-      return ValuesAfter(kind, path, ours->To(dtype));
+      if (place.shape.NumElements() * 4 >= kReleasedBytes) ReleaseCachedMemory();
+      return ValuesAfter(continuation_.kind, path, ours->To(dtype));
     }
     if (continuation_.added.count(path.substr(path.rfind('.') + 1)) > 0) return {};
     Fail(ErrorKind::kData, folder_, ": has no tensor ", Quoted(names.front().name), ", for ", path, shape,
@@ -88,33 +148,31 @@ class PublishedParameters : public StoredParameters {
   }
 
   // A tensor not taken must be a copy of a taken one, or without effect: then it is the result's.
-  // The tensors are let go: the model, which keeps this object, has its own.
-  std::vector<NamedTensor> CheckRest() {
+  std::vector<NamedTensor> CheckRest() const {
     std::vector<NamedTensor> kept;
-    for (const auto& [name, tensor] : tensors_) {
+    for (const auto& [name, place] : tensors_.places()) {
       if (taken_.count(name) > 0) continue;
       if (names_.IsWithoutEffect(name)) {
-        CheckCounts(name, tensor);
-        kept.push_back({name, tensor});
+        kept.push_back({name, tensors_.Read(place)});
+        CheckCounts(name, kept.back().tensor);
       } else {
-        CheckCopy(name, tensor);
+        CheckCopy(name, place);
       }
     }
-    tensors_.clear();
     return kept;
   }
 
  private:
-  void CheckCopy(const std::string& name, const Tensor& tensor) const {
+  void CheckCopy(const std::string& name, const FolderTensors::Place& place) const {
     for (const PublishedName& path : names_.PathsOf(name)) {
       for (const auto& [taken, of] : taken_) {
         if (of != path.name) continue;
-        if (SameBytes(tensor, tensors_.at(taken))) return;
+        if (tensors_.AreSame(name, taken)) return;
         Fail(ErrorKind::kData, folder_, ": the tensors ", Quoted(taken), " and ", Quoted(name),
              " are one parameter of this model, but are not the same");
       }
     }
-    Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name), " (", tensor.dtype(), tensor.shape(),
+    Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name), " (", place.dtype, place.shape,
          ") belongs to no parameter of the model that ", config_name_, " asks for");
   }
 
@@ -133,54 +191,8 @@ class PublishedParameters : public StoredParameters {
   std::string folder_, config_name_;
   const PublishedNames& names_;
   Continuation continuation_;
-  std::map<std::string, Tensor> tensors_;     // by usual name
+  const FolderTensors& tensors_;
   std::map<std::string, std::string> taken_;  // usual name → path
-};
-
-// A folder's tensors by their usual names, read when they are first asked for.
-class FolderTensors {
- public:
-  FolderTensors(const PublishedFolder& folder, const PublishedNames& names,
-                const std::map<std::string, std::string>& originals)
-      : folder_(folder), names_(names), originals_(originals) {}
-
-  // Those of the parts, too. Error(kData) for one that cannot be cut into its parts.
-  TensorShapes Shapes() const {
-    TensorShapes shapes;
-    for (const auto& [usual, original] : originals_) {
-      Shape shape = folder_.tensors().at(original).shape;
-      const int parts = names_.PartsOf(usual);
-      if (parts > 0) {
-        if (shape.rank() == 0 || shape[shape.rank() - 1] % parts != 0) {
-          Fail(ErrorKind::kData, folder_.path(), ": tensor ", Quoted(original), " is ", shape, ", which are not ",
-               parts, " equal parts");
-        }
-        shape[shape.rank() - 1] /= parts;
-      }
-      for (int part = 0; part < parts; ++part) shapes.emplace(PartName(usual, part), shape);
-      if (parts == 0) shapes.emplace(usual, shape);
-    }
-    return shapes;
-  }
-
-  std::map<std::string, Tensor>& Get() {
-    if (!tensors_.empty()) return tensors_;
-    std::map<std::string, Tensor> by_original;
-    for (NamedTensor& tensor : folder_.ReadTensors()) by_original.emplace(tensor.name, std::move(tensor.tensor));
-    for (const auto& [usual, original] : originals_) {
-      const Tensor& whole = by_original.at(original);
-      const int parts = names_.PartsOf(usual);
-      for (int part = 0; part < parts; ++part) tensors_.emplace(PartName(usual, part), PartOf(whole, part, parts));
-      if (parts == 0) tensors_.emplace(usual, whole);
-    }
-    return tensors_;
-  }
-
- private:
-  const PublishedFolder& folder_;
-  const PublishedNames& names_;
-  const std::map<std::string, std::string>& originals_;
-  std::map<std::string, Tensor> tensors_;
 };
 
 // The keys of generation_config.json that say how a text is written: settings of ours, which are given to a search.
@@ -198,7 +210,7 @@ void RemarkOnGeneration(const Json& generation, const std::string& path, std::ve
 }
 
 // Ours, as config.json says it: by the publishers' keys, or in our own words.
-ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form, FolderTensors& tensors,
+ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form, const FolderTensors& tensors,
                               std::vector<std::string>* remarks) {
   const std::string source = folder.ConfigPath();
   if (const Json* own = folder.config().Find(kExtensionKey)) {
@@ -216,10 +228,9 @@ ModelConfig ReadConfiguration(const PublishedFolder& folder, const PublishedForm
     if (!generation.is_object()) Fail(ErrorKind::kData, path, ": is not an object");
     RemarkOnGeneration(generation, path, remarks);
   }
-  const PublishedConfig config(folder.config(), source, shapes, generation,
-                               [&](const std::string& one, const std::string& other) {
-                                 return !SameBytes(tensors.Get().at(one), tensors.Get().at(other));
-                               });
+  const PublishedConfig config(
+      folder.config(), source, shapes, generation,
+      [&](const std::string& one, const std::string& other) { return !tensors.AreSame(one, other); });
   for (const char* key : {"pad_token_id", "decoder_start_token_id"}) {
     const Json* const there = generation.Find(key);
     if (there != nullptr && !there->is_null() && config.Has(key) && *there != *config.Find(key)) {
@@ -278,7 +289,7 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
   // Which names are usual does not depend on the configuration, which in turn is held against the names.
   const PublishedNames usual(form, nullptr);
   const std::map<std::string, std::string> originals = UsualNames(folder, usual, &result.remarks);
-  FolderTensors tensors(folder, usual, originals);
+  const FolderTensors tensors(folder, usual, originals);
   ModelConfig config;
   try {
     config = ReadConfiguration(folder, form, tensors, &result.remarks);
@@ -290,8 +301,7 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
   const Continuation continuation = options.attention.empty() ? Continuation() : Continue(options, config);
   if (options.implementation) config.SetImplementation(*options.implementation);
   try {
-    const auto parameters =
-        std::make_shared<PublishedParameters>(folder, names, std::move(tensors.Get()), continuation);
+    const auto parameters = std::make_shared<PublishedParameters>(folder, names, tensors, continuation);
     result.model = config.Make(Initializer(parameters, options.dtype));
     for (const NamedTensor& kept : parameters->CheckRest()) {
       result.record.without_effect.push_back({originals.at(kept.name), kept.tensor});

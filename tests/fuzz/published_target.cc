@@ -50,13 +50,13 @@ const Files& PristineFiles(const std::string& model) {
   return all.at(model);
 }
 
-// Names and values of what a folder holds are those of another.
+// Names and shapes of what a folder holds are those of another.
 void RequireSame(const HuggingFaceFolder& a, const HuggingFaceFolder& b) {
-  const std::vector<NamedTensor> here = a.ReadTensors(), there = b.ReadTensors();
+  const auto &here = a.tensors(), &there = b.tensors();
   Require(here.size() == there.size(), here.size(), " tensors became ", there.size());
-  for (size_t i = 0; i < here.size(); ++i) {
-    Require(here[i].name == there[i].name, here[i].name, " became ", there[i].name);
-    Require(here[i].tensor.shape() == there[i].tensor.shape(), here[i].name, " has another shape");
+  for (const auto& [name, entry] : here) {
+    Require(there.count(name) > 0, name, " is not there");
+    Require(a.ReadTensor(name).shape() == b.ReadTensor(name).shape(), name, " has another shape");
   }
   Require(a.config_text() == b.config_text(), "another config.json");
 }

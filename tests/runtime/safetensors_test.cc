@@ -279,6 +279,29 @@ TEST_F(SafetensorsTest, OnlyTheNamedTensorsAreRead) {
 }
 
 // In any order that tensors are given in: sorted by size and name, so that each is aligned.
+// Longer than what is read at a time.
+TEST_F(SafetensorsTest, ATensorIsReadAndComparedByPieces) {
+  const int64_t n = (1 << 19) + 7;
+  const Tensor halves = Tensor::Empty({n}, DType::kFloat32);
+  for (int64_t i = 0; i < n; ++i) halves.data<float>()[i] = static_cast<float>(i % 256);
+  const Tensor same = halves.Clone(), other = halves.Clone();
+  other.data<float>()[n - 1] += 1;
+  const NamedTensor tensors[] = {{"a", halves}, {"b", same}, {"c", other}, {"d", halves}};
+  WriteSafetensors(dir / "x", tensors, {},
+                   {{"a", HalfFormat::kBFloat16}, {"b", HalfFormat::kBFloat16}, {"c", HalfFormat::kBFloat16}});
+  const TensorFileHeader header = ReadSafetensorsHeader(dir / "x");
+  std::map<std::string, TensorInFile> in;
+  for (const TensorFileEntry& entry : header.entries) in.emplace(entry.name, TensorInFile{dir / "x", &header, &entry});
+  EXPECT_EQ(ReadTensor(in.at("a")).ToVector<float>(), halves.ToVector<float>());
+  EXPECT_EQ(ReadTensor(in.at("d")).ToVector<float>(), halves.ToVector<float>());
+  EXPECT_TRUE(AreSame(in.at("a"), in.at("b")));
+  EXPECT_FALSE(AreSame(in.at("a"), in.at("c")));
+  EXPECT_FALSE(AreSame(in.at("a"), in.at("d")));  // of another type
+  WriteSafetensors(dir / "x", tensors);
+  testing::ExpectError([&] { ReadTensor(in.at("a")); }, ErrorKind::kData, {"x: has changed"});
+  testing::ExpectError([&] { AreSame(in.at("a"), in.at("b")); }, ErrorKind::kData, {"x: has changed"});
+}
+
 TEST_F(SafetensorsTest, TheBytesAreTheseOnEveryMachine) {
   std::vector<NamedTensor> tensors = {{"b", Tensor::FromValues<uint8_t>({1}, {1})},
                                       {"z", Tensor::FromValues<float>({1}, {1.0f})},

@@ -43,7 +43,7 @@ inline ExportResult ExportMesh(const Trained& any, const std::string& path) {
 
 inline std::map<std::string, Tensor> TensorsIn(const MeshFolder& folder) {
   std::map<std::string, Tensor> tensors;
-  for (const NamedTensor& tensor : folder.ReadTensors()) tensors[tensor.name] = tensor.tensor;
+  for (const auto& [name, entry] : folder.tensors()) tensors[name] = folder.ReadTensor(name);
   return tensors;
 }
 

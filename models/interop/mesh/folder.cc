@@ -146,11 +146,7 @@ void MeshFolder::ChooseTensors() {
 
 const PublishedForm& MeshFolder::form() const { return kPublishedMeshT5; }
 
-std::vector<NamedTensor> MeshFolder::ReadTensors() const {
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, entry] : tensors_) tensors.push_back({name, bundle_->Read(*bundle_->index().Find(name))});
-  return tensors;
-}
+Tensor MeshFolder::ReadTensor(const std::string& name) const { return bundle_->Read(*bundle_->index().Find(name)); }
 
 namespace {
 

@@ -29,7 +29,7 @@ class MeshFolder : public PublishedFolder {
 
   PublishedFormat format() const override { return PublishedFormat::kMesh; }
   const PublishedForm& form() const override;
-  std::vector<NamedTensor> ReadTensors() const override;
+  Tensor ReadTensor(const std::string& name) const override;
 
   const TensorBundle& bundle() const { return *bundle_; }
 

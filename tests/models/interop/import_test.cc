@@ -8,6 +8,7 @@
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"
 #include "tests/support/parity.h"
+#include "tests/support/published_folder.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk::import_test {
@@ -245,6 +246,59 @@ TEST(ExportTest, PartsOfDifferentSizesHaveNoPublishedForm) {
   const Trained model = Open(dir / "model", {.tokenizer = TokenizerUse::kNone});
   testing::ExpectError([&] { ExportModel(model, dir / "out", {.extensions = Extensions::kWrite}); }, ErrorKind::kUsage,
                        {"transformer.h.0.attn.c_attn", "equal parts"});
+}
+
+// A Llama of two megabytes a layer.
+void StoreLlama(const std::string& path, int64_t layers) {
+  const int64_t d = 256, d_ff = 512, vocabulary = 640;
+  Folder folder{Json::MakeObject({{"model_type", "llama"},
+                                  {"hidden_size", d},
+                                  {"intermediate_size", d_ff},
+                                  {"num_hidden_layers", layers},
+                                  {"num_attention_heads", 4},
+                                  {"vocab_size", vocabulary},
+                                  {"max_position_embeddings", 64}}),
+                {},
+                {}};
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    folder.tensors[name] = Tensor::Full(shape, 0.25, DType::kFloat32);
+  };
+  add("model.embed_tokens.weight", {vocabulary, d});
+  add("lm_head.weight", {vocabulary, d});
+  add("model.norm.weight", {d});
+  for (int64_t i = 0; i < layers; ++i) {
+    const std::string layer = StrCat("model.layers.", i, ".");
+    for (const char* name : {"q", "k", "v", "o"}) add(StrCat(layer, "self_attn.", name, "_proj.weight"), {d, d});
+    for (const char* name : {"gate", "up"}) add(StrCat(layer, "mlp.", name, "_proj.weight"), {d_ff, d});
+    add(layer + "mlp.down_proj.weight", {d, d_ff});
+    for (const char* name : {"input", "post_attention"}) add(StrCat(layer, name, "_layernorm.weight"), {d});
+  }
+  Store(folder, path);
+}
+
+// Beside the model: the tensor whose layout changes, in both layouts at once. Blocks may be an eighth too large.
+TEST(ImportTest, AModelIsReadWithoutASecondCopy) {
+  const TempDir dir;
+  StoreLlama(dir / "llama", 12);
+  const int64_t before = GetMemoryStats().live_bytes, largest = 640 * 256 * 4;
+  ResetPeakMemory();
+  const HuggingFaceFolder folder(dir / "llama");
+  const PublishedModel published = LoadPublishedModel(folder, {});
+  const int64_t model = published.model->NumParameters() * 4;
+  EXPECT_LE(GetMemoryStats().peak_bytes - before, model / 8 * 9 + 2 * largest);
+  ResetPeakMemory();
+  EXPECT_TRUE(NotPublishable(*published.model, *published.form).empty());
+  EXPECT_EQ(GetMemoryStats().peak_bytes, GetMemoryStats().live_bytes);
+}
+
+TEST(HuggingFaceFolderTest, AFileThatChangesMeanwhileIsRefused) {
+  const TempDir dir;
+  StoreLlama(dir / "llama", 1);
+  const std::string weights = dir / "llama/model.safetensors";
+  const HuggingFaceFolder folder(dir / "llama");
+  EXPECT_EQ(folder.ReadTensor("model.norm.weight").shape(), Shape({256}));
+  std::filesystem::resize_file(weights, std::filesystem::file_size(weights) - 1);
+  testing::ExpectError([&] { LoadPublishedModel(folder, {}); }, ErrorKind::kData, {weights, "has changed"});
 }
 
 std::map<std::string, std::string> TypesIn(const std::string& folder) {
