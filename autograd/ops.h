@@ -134,9 +134,10 @@ Variable ConvolveHeads(const Variable& S, const Variable& filter, int64_t left,
 // Cross-entropy over classes, with T5's z-loss, from logits or fused with the classifier's matrix product.
 
 struct CrossEntropyOptions {
-  // Rows whose target is this contribute nothing: no loss, no gradient, not counted. kIgnoreNone: every row counts.
+  // Rows whose target is one of these contribute nothing: no loss, no gradient, not counted. kIgnoreNone: none.
   static constexpr int64_t kIgnoreNone = std::numeric_limits<int64_t>::min();
   int64_t ignore_index = kIgnoreNone;
+  int64_t also_ignored = kIgnoreNone;
   // Adds z_loss · (log Z)² per counted row, Z = Σ_classes exp(logit) (T5: 1e-4, in training only).
   double z_loss = 0;
   // LinearCrossEntropy: the classes are the table's first num_classes rows; the others get gradient 0. 0: all rows.

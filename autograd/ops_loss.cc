@@ -22,7 +22,8 @@ struct Targets {
   int64_t count = 0;
 };
 
-Targets CheckTargets(const char* name, const Tensor& targets, int64_t rows, int64_t classes, int64_t ignore_index) {
+Targets CheckTargets(const char* name, const Tensor& targets, int64_t rows, int64_t classes,
+                     const CrossEntropyOptions& options) {
   CROSSTALK_CHECK(targets.defined() && (targets.dtype() == DType::kInt32 || targets.dtype() == DType::kInt64), name,
                   ": targets must be int32 or int64");
   CROSSTALK_CHECK(classes <= int64_t{1} << 31, name, ": ", classes, " classes are more than 2^31");
@@ -34,7 +35,7 @@ Targets CheckTargets(const char* name, const Tensor& targets, int64_t rows, int6
   Launch([&] {
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t target = values.dtype() == DType::kInt32 ? values.data<int32_t>()[i] : values.data<int64_t>()[i];
-      const bool ignored = target == ignore_index;
+      const bool ignored = target == options.ignore_index || target == options.also_ignored;
       CROSSTALK_CHECK(ignored || (target >= 0 && target < classes), name, ": target ", target, " in row ", i,
                       " is not a class in [0, ", classes, ")");
       result.classes.data<int32_t>()[i] = ignored ? kIgnored : static_cast<int32_t>(target);
@@ -191,7 +192,7 @@ CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, c
   const int64_t rows = dims["rows"];
   const int64_t classes = dims["classes"];
   CROSSTALK_CHECK(classes > 0, "cross_entropy: logits[rows, classes] = ", logits.shape(), " has no classes");
-  const Targets checked = CheckTargets("cross_entropy", targets, rows, classes, options.ignore_index);
+  const Targets checked = CheckTargets("cross_entropy", targets, rows, classes, options);
   const kernels::CrossEntropyOptions kernel_options = KernelOptions(options);
   const Tensor values = math::Contiguous(logits.value());
   const LossRows of_rows(rows, logits.dtype());
@@ -240,8 +241,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                     Shape({num_classes}), ", an element a class");
     inputs.push_back(bias);
   }
-  const Targets checked =
-      CheckTargets("linear_cross_entropy", targets, dims["rows"], num_classes, options.ignore_index);
+  const Targets checked = CheckTargets("linear_cross_entropy", targets, dims["rows"], num_classes, options);
   const kernels::CrossEntropyOptions kernel_options = KernelOptions(options);
   const Linear linear = {.hidden = math::Contiguous(hidden.value()),
                          .table = math::Contiguous(ReadByProducts(table.value())),

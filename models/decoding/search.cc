@@ -146,7 +146,7 @@ std::vector<std::vector<TokenScore>> BatchSearch::NextTokens(const Tensor& logit
     const Tensor row = logits.Select(0, place.row);
     std::vector<bool> allowed(static_cast<size_t>(decoder_.config().vocabulary), true);
     const int32_t pad = decoder_.config().tokens.pad;
-    if (pad != kNoToken) allowed[static_cast<size_t>(pad)] = false;
+    if (pad != kNoToken && !decoder_.config().EndsText(pad)) allowed[static_cast<size_t>(pad)] = false;
     const SearchInput& input = *place.answering->text->input;
     if (input.restrict_tokens) input.restrict_tokens(written, &allowed);
     if (draws()) {

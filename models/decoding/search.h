@@ -48,7 +48,7 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // The model's. Its ends (ModelConfig::EndsText) end what is written; its padding is never written.
+  // The model's. Its ends (ModelConfig::EndsText) end what is written; its padding is written only if it is one.
   virtual const ModelConfig& config() const = 0;
   // The length ≥ n that inputs of n tokens are padded to, and may be computed together with: of n alone, so that
   // nothing of an answer depends on what else is there.

@@ -184,9 +184,11 @@ LossResult Lm::ComputeLoss(const Batch& batch, const LossOptions& options, const
   const Tensor& targets = batch.Get("targets");
   CROSSTALK_CHECK(targets.shape() == inputs.shape() && targets.dtype() == DType::kInt32, "language model: targets ",
                   targets.dtype(), targets.shape(), " must be int32", inputs.shape());
-  const CrossEntropyResult result =
-      classifier_->Loss(Forward(inputs, context), targets,
-                        {.ignore_index = config_.tokens.pad, .z_loss = context.training() ? options.z_loss : 0});
+  // A published model may pad with the token that ends its texts, which is a target.
+  const int32_t pad = config_.EndsText(config_.tokens.pad) ? kNoToken : config_.tokens.pad;
+  const CrossEntropyResult result = classifier_->Loss(
+      Forward(inputs, context), targets,
+      {.ignore_index = pad, .also_ignored = kNoToken, .z_loss = context.training() ? options.z_loss : 0});
   return {.sum = result.loss, .sums = {{"ln_ppl", result.nll_sum, result.count}}};
 }
 

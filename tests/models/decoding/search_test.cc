@@ -254,6 +254,16 @@ TEST(SearchTest, NeverWritesPaddingOrIdsBeyondTheVocabulary) {
   }
 }
 
+TEST(SearchTest, PaddingThatEndsTextsIsWritten) {
+  ModelConfig config = TinyLm("talking");
+  config.tokens.pad = kEosId;
+  const auto only_end = [](const std::vector<int32_t>&, std::vector<bool>* allowed) {
+    for (size_t id = 0; id < allowed->size(); ++id) (*allowed)[id] = (*allowed)[id] && id == kEosId;
+  };
+  const auto answers = Search(Lm(config, 3), {{.ids = {5, 6}, .restrict_tokens = only_end}}, {});
+  EXPECT_EQ(answers[0][0].ids, std::vector<int32_t>{kEosId});
+}
+
 TEST(SearchTest, WhatIsRestrictedIsNotWritten) {
   const T5 model(TinyT5("talking"), 2);
   SearchInput input = {.ids = {5, 6, 1}};

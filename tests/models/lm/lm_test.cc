@@ -113,6 +113,27 @@ TEST(LmTest, TheLossIsTheMeanNegativeLogOfTheTargets) {
   EXPECT_NEAR(loss.sum.value().data<double>()[0], expected, 1e-10);
 }
 
+// As published models may pad: with the token that ends a text, or with no token at all.
+TEST(LmTest, AnEndIsATargetWhateverThePadding) {
+  ModelConfig config = TinyLm("talking", 29, kContext);
+  const Tensor inputs = TinyIds(2, 8, 29, 2, 0), targets = TinyIds(2, 8, 29, 3);
+  Tensor marked = targets.Clone();
+  std::replace(marked.data<int32_t>(), marked.data<int32_t>() + 16, kPadId, kNoToken);
+  const auto sums = [&](const Tensor& asked) {
+    Batch batch;
+    batch.Add("inputs", inputs).Add("targets", asked);
+    return Lm(config, 1, DType::kFloat64).Loss(batch, {}, {}).sums[0];
+  };
+  const MetricSum expected = sums(targets);
+  EXPECT_EQ(expected.count, 14);
+  for (const int32_t pad : {kPadId, kNoToken, kEosId}) {
+    config.tokens.pad = pad;
+    const MetricSum sum = sums(marked);
+    EXPECT_EQ(sum.count, expected.count) << pad;
+    EXPECT_EQ(sum.sum, expected.sum) << pad;
+  }
+}
+
 TEST(LmTest, RefusesWhatCannotBe) {
   const std::pair<const char*, Json> kForged[] = {
       {"model", "gpt"}, {"context", 0}, {"layers", 1001}, {"d_model", 12}, {"positions", "absolute"}, {"extra", 1}};
