@@ -13,7 +13,11 @@ namespace crosstalk {
 namespace {
 
 constexpr MetricDisplay kDisplays[] = {
-    {"ln_ppl", "ln(PPL)", true},      // mean -ln p of a target token, in nats
+    {"ln_ppl", "ln(PPL)", true},  // mean -ln p of a target token, in nats
+    {"nats_per_byte", "nats a byte", true},
+    {"nats_per_word", "nats a word", true},
+    {"byte_perplexity", "perplexity a byte", true},
+    {"word_perplexity", "perplexity a word", true},
     {"score", "score", false, true},  // mean of the tasks' own measures
     {"masked_accuracy", "masked accuracy", false, true},
     {"sentence_accuracy", "sentence accuracy", false, true},  // of next sentence or sentence order

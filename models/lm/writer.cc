@@ -5,6 +5,7 @@
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/inputs.h"
 #include "crosstalk/models/lm/lm.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -73,13 +74,9 @@ class LmWriter : public TextWriter {
   bool WritesLines() const override { return true; }
 
  private:
-  // The ids of a text, after what its tokenizer puts before one (Llama's <s>). `begins`: it has none of its own.
+  // The ids of a text, after those that belong before one. `begins`: it has none of its own.
   std::vector<int32_t> Prompt(const std::string& text, bool* begins) const {
-    std::vector<int32_t> ids;
-    for (const TemplatePart& part : tokenizer_->OwnTemplate(1)) {
-      if (part.text >= 0) break;
-      ids.push_back(part.id);
-    }
+    std::vector<int32_t> ids = TokensBeforeText(*tokenizer_);
     const std::vector<int32_t> own = tokenizer_->Encode(text);
     *begins = own.empty();
     ids.insert(ids.end(), own.begin(), own.end());

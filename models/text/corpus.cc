@@ -23,6 +23,10 @@
 
 namespace crosstalk {
 
+std::string TextSource::WholeText() const {
+  Fail(ErrorKind::kUsage, Describe(), ": has no text with an end, which is read here whole");
+}
+
 // The part of a corpus held out for validation, where no text is named for it; see OpenFileCorpus.
 
 struct InputFile {
@@ -129,6 +133,12 @@ class FileSource : public TextSource {
                              field == kTextField ? "" : field));
     }
     return checksum.value();
+  }
+
+  std::string WholeText() const override {
+    std::string text = ReadRing(0, size_).text;
+    text.resize(text.size() - TextSection::kDocumentEnd.size());
+    return text;
   }
 
   TextSegment ReadDocuments(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,

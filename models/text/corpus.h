@@ -68,6 +68,8 @@ class TextSource {
   std::string ReadSegment(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes, Order order) const {
     return ReadDocuments(seed, example, stride, min_bytes, order).text;
   }
+  // All of it, with a blank line between documents. Error(kUsage) where it has no end, or is made of ids.
+  virtual std::string WholeText() const;
   // In nats: a lower bound, in expectation over examples, on the summed -ln p that any model can reach on the hidden
   // tokens of a chunk, whatever it is shown of the others. `chunk` is cut from the text of `example`, hidden[i] says
   // whether chunk.tokens[i] is hidden. Nothing where no bound is known: the default, for text that people wrote.

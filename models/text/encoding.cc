@@ -58,6 +58,15 @@ PairTemplate TemplateOf(const Tokenizer& tokenizer, int texts) {
   return form;
 }
 
+std::vector<int32_t> TokensBeforeText(const Tokenizer& tokenizer) {
+  std::vector<int32_t> before;
+  for (const TemplatePart& part : tokenizer.OwnTemplate(1)) {
+    if (part.text >= 0) break;
+    before.push_back(part.id);
+  }
+  return before;
+}
+
 EncodedPair JoinPair(const Tokenizer& tokenizer, std::span<const TokenSpan> first,
                      std::optional<std::span<const TokenSpan>> second, const PairOptions& options) {
   const PairTemplate form = TemplateOf(tokenizer, second ? 2 : 1);

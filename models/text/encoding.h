@@ -20,6 +20,10 @@ namespace crosstalk {
 //   T5    A </s>          A </s> B </s>           segment 0
 PairTemplate TemplateOf(const Tokenizer& tokenizer, int texts);  // 1 or 2 texts
 
+// What a decoder reads before a text: the tokens that a published template of its own puts there (Llama's <s>), or
+// none.
+std::vector<int32_t> TokensBeforeText(const Tokenizer& tokenizer);
+
 // The cut of one or two texts that are too long, at their ends.
 enum class Truncation {
   kNone,          // nothing: too long is Error(kUsage) of the field "max_length"

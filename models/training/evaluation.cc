@@ -5,9 +5,12 @@
 #include <limits>
 #include <utility>
 
+#include "crosstalk/models/text/encoding.h"
+#include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/models/training/objectives/task_head.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
@@ -169,10 +172,96 @@ class HeldOutTasks : public HeldOut {
   std::vector<MeasuredTask> tasks_;
 };
 
+constexpr int64_t kPositionsTogether = 2048;
+
+// Parted by Unicode's white space.
+int64_t CountWords(std::string_view text) {
+  int64_t words = 0;
+  bool in_word = false;
+  for (const char32_t code : ToUtf32(text)) {
+    const bool space = IsWhiteSpace(code);
+    words += !in_word && !space ? 1 : 0;
+    in_word = !space;
+  }
+  return words;
+}
+
+class HeldOutWindows : public HeldOut {
+ public:
+  HeldOutWindows(const std::string& text, const Tokenizer& tokenizer, const WindowOptions& options)
+      : options_(options), ids_(TokensBeforeText(tokenizer)), bytes_(std::ssize(text)), words_(CountWords(text)) {
+    const std::vector<int32_t> own = tokenizer.Encode(text);
+    ids_.insert(ids_.end(), own.begin(), own.end());
+    if (ids_.size() < 2) Fail(ErrorKind::kData, "the text has ", ids_.size(), " tokens; to score one takes two");
+    windows_ = 1 + CeilDivide(std::max<int64_t>(0, std::ssize(ids_) - options.length), options.stride);
+  }
+
+  EvaluationResult Evaluate(const Model& model, const Observer& observer) const override {
+    const Stopwatch watch;
+    const ContextScope no_grad = NoGrad();
+    const int64_t together = std::max<int64_t>(1, kPositionsTogether / options_.length);
+    EvaluationSums sums;
+    double nats = 0;
+    for (int64_t begin = 0, end = 0; begin < windows_; begin = end) {
+      ThrowIfStopped(observer.stop);
+      end = begin == windows_ - 1 ? windows_ : std::min(windows_ - 1, begin + together);  // the last may be shorter
+      const Batch batch = Windows(begin, end);
+      sums.batches.push_back(model.Loss(batch, {}, ForwardContext()).sums);
+      sums.tokens += batch.targets;
+      sums.examples += batch.rows();
+      nats += sums.batches.back()[0].sum;
+      if (observer.progress) observer.progress(end, windows_);
+    }
+    EvaluationResult result = ResultOf({sums});
+    const double a_token = result.metrics[0].value;
+    const double a_byte = nats / static_cast<double>(bytes_), a_word = nats / static_cast<double>(words_);
+    result.metrics.insert(result.metrics.end(), {{"nats_per_byte", a_byte},
+                                                 {"nats_per_word", a_word},
+                                                 {"perplexity", Exp(a_token)},
+                                                 {"byte_perplexity", Exp(a_byte)},
+                                                 {"word_perplexity", Exp(a_word)}});
+    result.seconds = watch.seconds();
+    return result;
+  }
+  Baselines FindBaselines(const StopRequest&) const override { return {}; }
+
+ private:
+  // The windows begin … end-1, of n tokens each: inputs int32[windows, n - 1], and targets, kNoToken where none is
+  // scored.
+  Batch Windows(int64_t begin, int64_t end) const {
+    const int64_t n = std::min(options_.length, std::ssize(ids_) - begin * options_.stride);
+    Batch batch = EmptyTokenRows(end - begin, n - 1, n - 1, kNoToken);
+    for (int64_t window = begin; window < end; ++window) {
+      const auto first = ids_.begin() + window * options_.stride;
+      std::vector<int32_t> targets(first + 1, first + n);
+      const int64_t seen = window == 0 ? 0 : options_.length - options_.stride - 1;  // by the window before
+      std::fill_n(targets.begin(), seen, kNoToken);
+      WriteTokenRow({first, first + n - 1}, targets, window - begin, batch);
+      batch.targets -= seen;
+    }
+    return batch;
+  }
+
+  WindowOptions options_;
+  std::vector<int32_t> ids_;
+  int64_t bytes_, words_, windows_ = 0;
+};
+
 }  // namespace
 
 std::unique_ptr<HeldOut> MakeHeldOutText(std::unique_ptr<EvaluationBatches> batches) {
   return std::make_unique<HeldOutText>(std::move(batches));
+}
+
+std::unique_ptr<HeldOut> MakeHeldOutWindows(const ModelConfig& model, const TextSource& text,
+                                            const Tokenizer& tokenizer, const WindowOptions& options) {
+  CROSSTALK_CHECK_FIELD(model.name == "lm", "length", "is for a language model, which ", model.name, " is not");
+  CROSSTALK_CHECK_FIELD(options.length >= 2 && options.length <= model.context, "length", options.length,
+                        " tokens are not between 2 and the ", model.context, " of the model's context");
+  CROSSTALK_CHECK_FIELD(options.stride >= 1 && options.stride < options.length, "stride", options.stride,
+                        " tokens are not between 1 and ", options.length - 1,
+                        ": a window's first token has nothing before it");
+  return std::make_unique<HeldOutWindows>(text.WholeText(), tokenizer, options);
 }
 
 std::unique_ptr<HeldOut> MakeHeldOutTasks(const TrainingConfig& config, std::shared_ptr<const TaskSet> tasks,

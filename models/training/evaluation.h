@@ -9,6 +9,7 @@
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/batches.h"
@@ -76,6 +77,22 @@ class HeldOut {
 };
 
 std::unique_ptr<HeldOut> MakeHeldOutText(std::unique_ptr<EvaluationBatches> batches);
+
+// All of a text, as published language models are measured on one: windows of `length` tokens that begin `stride`
+// apart. A window scores the tokens that none before it has: the first all of its own that a token precedes, the others
+// their last `stride` ones, or what is left of the text. Each has length - stride tokens before it at least, except at
+// the text's start. Which windows are computed together follows from `length` alone, so no option changes a bit.
+//
+// The measures are ln_ppl, the mean of the scored tokens' -ln p, and their sum over the text's bytes and over its words
+// (of the text itself, parted by Unicode's white space): nats_per_byte and nats_per_word; then e to each of them.
+struct WindowOptions {
+  int64_t length = 0;
+  int64_t stride = 0;
+};
+// Error(kUsage) of the field "length" for a model that is no language model, or a window of more than its context; of
+// "stride" for one that is not below the length; for a text without an end. Error(kData) for a text of one token.
+std::unique_ptr<HeldOut> MakeHeldOutWindows(const ModelConfig& model, const TextSource& text,
+                                            const Tokenizer& tokenizer, const WindowOptions& options);
 
 // Every held-out row of each task. The measures are `score`, the mean over the tasks of MainScore, by which
 // checkpoints are ranked, and each task's own as TASK_MEASURE; one that is not defined, such as the correlation with

@@ -67,7 +67,7 @@ TrainingObserver MakeTrainingObserver(Progress& progress, const StopSignals& sig
 }
 
 std::string MetricText(const Metric& metric, double value, int digits) {
-  if (std::isnan(value)) return "undefined";
+  if (!std::isfinite(value)) return "undefined";
   return DisplayOf(metric).is_share ? FixedText(100 * value, digits - 2) + " %" : FixedText(value, digits);
 }
 

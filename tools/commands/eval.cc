@@ -1,4 +1,5 @@
 // `crosstalk eval`: the held-out measures of a trained model.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@ struct EvalSettings {
   std::string text_field;
   std::optional<int64_t> batch;
   std::optional<int64_t> eval_batches;
+  std::optional<int64_t> length, stride;
   bool json = false;
 };
 
@@ -42,6 +44,12 @@ FieldTable<EvalSettings> EvalFields() {
                  MakeOption("--batch", &S::batch, "N", "Examples a batch; as in training by default."),
                  MakeOption("--eval-batches", &S::eval_batches, "N",
                             "Most batches; by default as in training, or all of --data."),
+                 MakeOption("--length", &S::length, "N",
+                            "A language model measured as published ones are: on all of a text, in windows of N "
+                            "tokens; the model's context by default where --stride is given."),
+                 MakeOption("--stride", &S::stride, "N",
+                            "Tokens from one window to the next, each of which scores its last N; half of --length "
+                            "by default. Fewer give each token more context, and take longer."),
                  MakeOption("--json", &S::json, "", "Result as one JSON object.")});
 }
 
@@ -65,6 +73,11 @@ struct Measured {
   EvaluationExtent extent = EvaluationExtent::kEvalBatches;
 };
 
+void WarnOfUnknownTokens(const TextSource& text, const Trained& trained) {
+  const std::string warning = UnknownTokensWarning(text, *trained.tokenizer);
+  if (!warning.empty()) PrintMessage("warning: ", warning);
+}
+
 Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const Trained& trained) {
   const bool own_text = settings.data.empty();
   const std::shared_ptr<const TextSource> source =
@@ -72,10 +85,26 @@ Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, co
   // A text of the user's is measured whole, the run's own as far as in training.
   const EvaluationExtent extent =
       own_text || settings.eval_batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
-  const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
-  if (!warning.empty()) PrintMessage("warning: ", warning);
+  WarnOfUnknownTokens(*source, trained);
   return {MakeHeldOutText(MakeEvaluation(*config, source, trained.tokenizer, extent)), source->Describe(), "batch",
           source, extent};
+}
+
+// Windows over all of a text, whatever a run's objective is.
+Measured OpenWindows(const EvalSettings& settings, const TrainingConfig& config, const Trained& trained) {
+  CROSSTALK_CHECK(!settings.batch && !settings.eval_batches, settings.batch ? "--batch" : "--eval-batches",
+                  " is not for windows, which --length and --stride measure all of a text in");
+  CROSSTALK_CHECK(!settings.data.empty() || !ObjectiveOf(config).learns_tasks(),
+                  "--data is missing: the text to measure on");
+  const std::shared_ptr<const TextSource> text =
+      settings.data.empty() ? OpenCorpus(config).validation : OpenTextSource(settings.data, {}, config.data.text_field);
+  CROSSTALK_CHECK(text->num_bytes().has_value(), "--data is missing: ", text->Describe(), " has no end");
+  const ModelConfig& model = trained.model->config();
+  WindowOptions windows = {.length = settings.length.value_or(model.context)};
+  windows.stride = settings.stride.value_or(std::max<int64_t>(1, windows.length / 2));
+  WarnOfUnknownTokens(*text, trained);
+  return {MakeHeldOutWindows(model, *text, *trained.tokenizer, windows),
+          StrCat(text->Describe(), ", windows of ", windows.length, " tokens, ", windows.stride, " apart"), "window"};
 }
 
 Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const Trained& trained) {
@@ -97,8 +126,9 @@ int Eval(const EvalSettings& settings, RankGroup* ranks) {
   if (!settings.text_field.empty()) config.data.text_field = settings.text_field;
   if (settings.eval_batches) config.run.eval_batches = *settings.eval_batches;
   const ResolvedConfig resolved(config);
-  const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
-                                                                  : OpenText(settings, resolved, trained);
+  const Measured measured = settings.length || settings.stride      ? OpenWindows(settings, *resolved, trained)
+                            : ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
+                                                                    : OpenText(settings, resolved, trained);
   Progress progress;
   const auto show = [&](int64_t done, int64_t total) { progress.Count(measured.part, done, total); };
   RunEvaluation evaluation;
@@ -124,7 +154,10 @@ Command EvalCommand() {
   return {"eval", "held-out measures of a model, on its run's own held-out text or on yours",
           "Measures a model on held-out text as training does: ln(PPL) is the mean negative "
           "log-likelihood, in nats, of a target token. Beside an accuracy stands that of the best constant guess: the "
-          "share of its most frequent target. The examples are the same for every run with the same lengths and data.",
+          "share of its most frequent target. The examples are the same for every run with the same lengths and data.\n"
+          "With --length or --stride a language model scores each token of a text once, with at least --length less "
+          "--stride tokens before it, except at the text's start. It says nats and perplexity a token, a byte and a "
+          "word of the text, words being parted by white space.",
           [](OptionTable& options) -> std::function<int()> {
             options.NameField("task_data", "--data");
             options.AddFields(EvalFields());
