@@ -39,7 +39,7 @@ const std::vector<ModelType>& ModelTypes() {
        .fields = T5Fields,
        .make = Make<T5>},
       {.name = "lm",
-       .objectives = {"next-token"},
+       .objectives = {"next-token", "prompt-completion"},
        .own =
            MembersOf(&Options::positions, &Options::rotary, &Options::rotary_base, &Options::layer_kinds,
                      &Options::classifier, &Options::projection_biases, &Options::feed_forward_biases, &Options::norm),

@@ -226,13 +226,24 @@ EncoderHeads HeadsOf(const TrainingConfig& config) {
   return objective.heads == nullptr ? EncoderHeads() : objective.heads(config.objective);
 }
 
+// Tokens of a row that a language model reads, at most.
+int64_t RowLength(const TrainingConfig& config) {
+  const ObjectiveConfig& objective = config.objective;
+  return objective.input_length + (ObjectiveOf(config).inputs_hold_targets ? objective.target_length - 1 : 0);
+}
+
 // With all that follows from the other members.
 ModelConfig Completed(const TrainingConfig& config, ModelConfig model) {
   const int64_t input_length = config.objective.input_length;
   Resolve(model, input_length);
   CROSSTALK_CHECK_FIELD(!model.max_positions || input_length <= *model.max_positions, "input_length", input_length,
                         " tokens are more than ", FieldName{"max_positions"}, " = ", *model.max_positions);
-  model.context = std::max(model.context, input_length);
+  model.context = std::max(model.context, RowLength(config));
+  if (ObjectiveOf(config).inputs_hold_targets) {
+    CROSSTALK_CHECK_FIELD(model.tokens.end != kNoToken, "objective", ObjectiveOf(config).name,
+                          " teaches the end of an answer, and the model has no token that ends a text (eos_token_id)");
+    model.ends_texts = true;
+  }
   FindModel(model.name).make_layers(model);
   model.Validate();
   return model;
@@ -262,10 +273,10 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.learns_padding = origin.learns_padding;
   model.ends_texts = origin.ends_texts;
   model.context = origin.context;
-  CROSSTALK_CHECK_FIELD(model.name != "lm" || model.positions != PositionScheme::kLearned ||
-                            config.objective.input_length <= origin.context,
-                        "input_length", config.objective.input_length, " tokens are more than the ", origin.context,
-                        " that the model has learned positions of");
+  CROSSTALK_CHECK_FIELD(
+      model.name != "lm" || model.positions != PositionScheme::kLearned || RowLength(config) <= origin.context,
+      "input_length", RowLength(config), " tokens of a row, its target counted, are more than the ", origin.context,
+      " that the model has learned positions of");
   model.initial_stddev = origin.initial_stddev;
   const EncoderHeads heads = HeadsOf(config);
   model.heads = heads == HeadsOf(before) ? origin.heads : heads;

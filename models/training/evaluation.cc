@@ -237,7 +237,6 @@ class HeldOutWindows : public HeldOut {
       const int64_t seen = window == 0 ? 0 : options_.length - options_.stride - 1;  // by the window before
       std::fill_n(targets.begin(), seen, kNoToken);
       WriteTokenRow({first, first + n - 1}, targets, window - begin, batch);
-      batch.targets -= seen;
     }
     return batch;
   }

@@ -79,10 +79,12 @@ struct PublishedSettings {
   FinetuningLength length;
 };
 
-// T5: Raffel et al. 2019 (262,144 steps of 128, which only large machines take: three passes here). BERT: Devlin et al.
-// 2018, appendix A.3. ALBERT: Lan et al. 2019, appendix A.4.
+// T5: Raffel et al. 2019 (262,144 steps of 128, which only large machines take: three passes here). Language models:
+// GPT's, Radford et al. 2018, section 4.1. BERT: Devlin et al. 2018, appendix A.3. ALBERT: Lan et al. 2019, appendix
+// A.4.
 constexpr PublishedSettings kPublished[] = {
     {"t5", "", 1e-3, 32, {.epochs = 3, .steps = 0, .warmup = 0}},
+    {"lm", "", 6.25e-5, 32, {.epochs = 3, .steps = 0, .warmup = 0.002}},
     {"bert", "squad", 5e-5, 32, {.epochs = 3, .steps = 0, .warmup = 0.1}},
     {"bert", "squad-v2", 5e-5, 48, {.epochs = 2, .steps = 0, .warmup = 0.1}},
     {"bert", "", 3e-5, 32, {.epochs = 3, .steps = 0, .warmup = 0.1}},
@@ -115,17 +117,21 @@ const char* TaskObjective(const ModelType& model) {
     if (FindObjective(name).learns_tasks()) return name;
   }
   FailField(ErrorKind::kUsage, "model", model.name,
-            " learns no tasks: it has neither a head for them nor an encoder that ",
-            "reads one text to write another; t5, bert and albert do");
+            " learns no tasks: it has neither a head for them nor writes their answers");
 }
 
 // Whether a head answers, upon an encoder; else the answer is written, text to text.
 bool AnswersByHead(const TrainingConfig& config) { return ObjectiveOf(config).heads != nullptr; }
 
-int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
+// `model` is the origin's, or null where it has not been read.
+int64_t InputLength(const TrainingConfig& config, const TaskType& task, const Model* model) {
   int64_t length = 128;
   if (!AnswersByHead(config) || task.form == TaskForm::kMultipleChoice) length = 512;
   if (AnswersByHead(config) && task.form == TaskForm::kSpan) length = 384;
+  if (model != nullptr && ObjectiveOf(config).inputs_hold_targets) {
+    constexpr int64_t kShortest = 4;  // the field's
+    length = std::min(length, std::max(kShortest, model->config().context + 1 - config.objective.target_length));
+  }
   return std::min(length, config.model.max_positions.value_or(length));
 }
 
@@ -142,8 +148,9 @@ TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks,
   config.objective.tasks = tasks;
   config.optimization.batch = published.batch;
   config.optimization.learning_rate = published.learning_rate;
-  config.model.dropout_rate = 0.1;
-  if (AnswersByHead(config)) {
+  // A language model's own is its publishers': GPT-2's 0.1, Llama's 0.
+  if (config.model.name != "lm") config.model.dropout_rate = 0.1;
+  if (config.model.name != "t5") {
     config.optimization.optimizer = OptimizerKind::kAdamW;
     config.optimization.schedule = ScheduleKind::kLinear;
   } else {
@@ -154,7 +161,7 @@ TrainingConfig FinetuningConfig(const Trained& origin, const std::string& tasks,
         origin.has_optimizer_state && origin.config.optimization.optimizer == OptimizerKind::kAdafactor;
     if (carries) config.optimization.optimizer_start = OptimizerStart::kCarried;
   }
-  config.objective.input_length = InputLength(config, *types[0]);
+  config.objective.input_length = InputLength(config, *types[0], origin.model.get());
   return config;
 }
 

@@ -202,8 +202,9 @@ Command FinetuneCommand() {
   return {
       "finetune", "go on with a trained model on tasks, and score its answers",
       "Trains a model on one or more tasks from their official files, beginning with the weights of a run, a "
-      "checkpoint or an imported model, by the published settings for that model and task. A T5 learns to write the "
-      "answers; a BERT or an ALBERT gets a head for them. The run folder gets a training's files and, from the "
+      "checkpoint or an imported model, by the published settings for that model and task. A T5 or a language model "
+      "learns to write the answers; a BERT or an ALBERT gets a head for them. The run folder gets a training's files "
+      "and, from the "
       "checkpoint with the best held-out score, predictions/ in the official formats, scores.json and report.html.\n"
       "The same command resumes an interrupted run. With --seeds each seed has its own run.",
       [](OptionTable& options) -> std::function<int()> {

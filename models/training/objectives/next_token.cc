@@ -1,5 +1,5 @@
 // The objective of language models: of a chunk of n + 1 tokens the rows `inputs` int32[b, n], all but the last, and
-// `targets` int32[b, n], all but the first. n is input_length.
+// `targets` int32[b, n], all but the first; kNoToken for what the text does not ask for. n is input_length.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -27,10 +27,9 @@ class NextTokenExamples : public ExampleSource {
     std::vector<int32_t> targets(chunk.begin() + 1, chunk.end());
     const std::vector<bool> asked = TargetsOf(place);
     for (size_t i = 0; i < targets.size(); ++i) {
-      if (!asked[i + 1]) targets[i] = inputs_.tokenizer->special_tokens().pad;
+      if (!asked[i + 1]) targets[i] = kNoToken;
     }
     WriteTokenRow({chunk.begin(), chunk.end() - 1}, targets, row, batch);
-    batch.targets -= std::count(asked.begin() + 1, asked.end(), false);
     batch.tokens += n_;
   }
 

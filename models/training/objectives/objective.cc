@@ -16,10 +16,10 @@ void CopyRow(const std::vector<int32_t>& ids, const Tensor& to, int64_t row) {
 
 }  // namespace
 
-Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad) {
+Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad, std::optional<int32_t> no_target) {
   Batch batch;
   batch.Add("inputs", Tensor::Full({rows, inputs}, pad, DType::kInt32));
-  batch.Add("targets", Tensor::Full({rows, targets}, pad, DType::kInt32));
+  batch.Add("targets", Tensor::Full({rows, targets}, no_target.value_or(pad), DType::kInt32));
   batch.positions = rows * targets;
   return batch;
 }
@@ -27,7 +27,7 @@ Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad)
 void WriteTokenRow(const std::vector<int32_t>& inputs, const std::vector<int32_t>& targets, int64_t row, Batch& batch) {
   CopyRow(inputs, batch.Get("inputs"), row);
   CopyRow(targets, batch.Get("targets"), row);
-  batch.targets += std::ssize(targets);
+  batch.targets += std::ssize(targets) - std::count(targets.begin(), targets.end(), kNoToken);
 }
 
 const FieldTable<ObjectiveConfig>& ObjectiveFields() {
@@ -62,8 +62,8 @@ const FieldTable<ObjectiveConfig>& ObjectiveFields() {
       Grouped<Config>(
           "Tasks",
           {MakeField("task", &Config::tasks, "NAMES",
-                     "Tasks to learn and measure, separated by commas; docs/tasks.md lists them. A T5 "
-                     "learns several as one mixture, an encoder several that share a head.",
+                     "Tasks to learn and measure, separated by commas; docs/tasks.md lists them. A T5 or a "
+                     "language model learns several as one mixture, an encoder several that share a head.",
                      {.may_be_missing = true}),
            MakeField("task_data", &Config::task_data, "FOLDER",
                      "Folder with the tasks' published files, or one task's own.",
@@ -89,7 +89,8 @@ const FieldTable<ObjectiveConfig>& ObjectiveFields() {
 std::optional<LossBound> ExampleSource::EntropyBound(int64_t, int64_t) const { return std::nullopt; }
 
 const std::vector<ObjectiveType>& ObjectiveTypes() {
-  static const std::vector<ObjectiveType> types = {SpanCorruption(), NextToken(), MaskedLm(), TextToText(), TaskHead()};
+  static const std::vector<ObjectiveType> types = {SpanCorruption(), NextToken(),        MaskedLm(),
+                                                   TextToText(),     PromptCompletion(), TaskHead()};
   return types;
 }
 

@@ -35,10 +35,11 @@ inline int64_t RoundHalfToEven(double x) {
 
 // Rows of ids that a model reads and ids that it is asked for, as every objective of a text and its targets has them.
 
-// inputs int32[rows, inputs], targets int32[rows, targets], all `pad`; the positions are the targets'.
-Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad);
+// inputs int32[rows, inputs], all `pad`, targets int32[rows, targets], all `no_target`, or `pad` too; the positions are
+// the targets'.
+Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad, std::optional<int32_t> no_target = {});
 
-// Writes the ids of a row, padding staying after them, and counts its targets.
+// Writes the ids of a row, padding staying after them, and counts its targets, which kNoToken is none of.
 void WriteTokenRow(const std::vector<int32_t>& inputs, const std::vector<int32_t>& targets, int64_t row, Batch& batch);
 
 }  // namespace crosstalk
@@ -130,6 +131,8 @@ struct ObjectiveType {
   TokenizerNeeds tokenizer;
   // The fields that this objective reads and not every objective does. Giving one to another objective is an error.
   std::vector<MemberId> own;
+  // Whether a row's `inputs` go on with its targets, for a decoder alone, which then learns to write tokens.end.
+  bool inputs_hold_targets = false;
   // "128 inputs and 29 targets": an example, for people.
   std::string (*describe)(const ObjectiveConfig& config);
   // ExampleSource::EmptyBatch without a text: what memory is estimated with.
@@ -162,6 +165,7 @@ ObjectiveType SpanCorruption();
 ObjectiveType NextToken();
 ObjectiveType MaskedLm();
 ObjectiveType TextToText();
+ObjectiveType PromptCompletion();
 ObjectiveType TaskHead();
 
 // ObjectiveType::make of a class that is constructed from the same.

@@ -6,6 +6,7 @@
 
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/training/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -13,12 +14,35 @@
 namespace crosstalk {
 namespace {
 
-// The ids of a text and the end token, at most `length` of them: what is cut off is the text's end.
-std::vector<int32_t> EncodeText(const Tokenizer& tokenizer, const std::string& text, int64_t length) {
-  std::vector<int32_t> ids = tokenizer.Encode(text);
+// Where prompt and answer of a row stand.
+enum class RowForm { kTextToText, kPromptCompletion };
+
+// `ids`, those of a text and the end token, at most `length` of them: what is cut off is the text's end.
+std::vector<int32_t> EncodeText(const Tokenizer& tokenizer, const std::string& text, int64_t length,
+                                std::vector<int32_t> ids = {}) {
+  const std::vector<int32_t> own = tokenizer.Encode(text);
+  ids.insert(ids.end(), own.begin(), own.end());
   ids.resize(std::min(ids.size(), static_cast<size_t>(length - 1)));
   ids.push_back(tokenizer.special_tokens().end);
   return ids;
+}
+
+std::vector<int32_t> EncodePrompt(const Tokenizer& tokenizer, const std::string& text, int64_t length) {
+  return EncodeText(tokenizer, text, length, TokensBeforeText(tokenizer));
+}
+
+void CheckEnd(const Tokenizer& tokenizer) {
+  CheckSpecialTokens(tokenizer.special_tokens(), tokenizer.vocab_size(), {&SpecialTokens::end});
+}
+
+template <RowForm form>
+Batch EmptyRows(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
+  if (form == RowForm::kTextToText) return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
+  const int64_t n = config.input_length + config.target_length - 1;
+  // Nothing is read after a row's last target, so its padding may be any token.
+  Batch batch = EmptyTokenRows(rows, n, n, tokens.pad == kNoToken ? tokens.end : tokens.pad, kNoToken);
+  batch.positions = rows * config.target_length;
+  return batch;
 }
 
 // The text before the first end, or before an id above the tokenizer's, which a published model may have.
@@ -28,6 +52,7 @@ std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const ModelConfig& 
   return {ids.begin(), end};
 }
 
+template <RowForm form>
 class TextToTextExamples : public ExampleSource {
  public:
   TextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs)
@@ -36,23 +61,27 @@ class TextToTextExamples : public ExampleSource {
         tasks_(inputs.tasks),
         parts_(RowsWithTargets(inputs.tasks->TrainingParts())),
         mixture_(Sizes(parts_), config.mixture_cap, inputs.seed) {
+    CheckEnd(*tokenizer_);
     CheckLabelsFit(*inputs.tasks);
   }
 
-  Batch EmptyBatch(int64_t rows) const override {
-    return EmptyTokenRows(rows, config_.input_length, config_.target_length, tokenizer_->special_tokens().pad);
-  }
+  Batch EmptyBatch(int64_t rows) const override { return EmptyRows<form>(config_, tokenizer_->special_tokens(), rows); }
 
   void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
     const TaskMixture::Place at = mixture_.At(place);
     const TaskRow& task = *parts_[at.task].at(static_cast<size_t>(at.row));
-    const std::vector<int32_t> inputs = EncodeText(*tokenizer_, task.input, config_.input_length);
-    const std::vector<int32_t> targets = EncodeText(*tokenizer_, task.targets.at(0), config_.target_length);
+    const std::vector<int32_t> prompt = EncodePrompt(*tokenizer_, task.input, config_.input_length);
+    const std::vector<int32_t> answer = EncodeText(*tokenizer_, task.targets.at(0), config_.target_length);
+    batch.tokens += std::ssize(prompt) + std::ssize(answer);
+    if (form == RowForm::kTextToText) return WriteTokenRow(prompt, answer, row, batch);
+    std::vector<int32_t> inputs = prompt, targets(prompt.size() - 1, kNoToken);
+    inputs.insert(inputs.end(), answer.begin(), answer.end() - 1);
+    targets.insert(targets.end(), answer.begin(), answer.end());
     WriteTokenRow(inputs, targets, row, batch);
-    batch.tokens += std::ssize(inputs) + std::ssize(targets);
   }
 
   Batch Finished(Batch batch) const override {
+    if (form == RowForm::kPromptCompletion) return WithoutPaddingColumns(batch, "targets", {"inputs"}, kNoToken);
     const int32_t pad = tokenizer_->special_tokens().pad;
     return WithoutPaddingColumns(WithoutPaddingColumns(batch, "inputs", {}, pad), "targets", {}, pad);
   }
@@ -109,6 +138,7 @@ class TextToTextExamples : public ExampleSource {
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer) {
+  CheckEnd(tokenizer);
   SearchOptions options;
   options.max_length = config.target_length;
   options.decoder = decoder;
@@ -120,7 +150,7 @@ std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Mo
     const size_t end = std::min(rows.size(), begin + kRowsAtOnce);
     std::vector<SearchInput> inputs;
     for (size_t i = begin; i < end; ++i) {
-      inputs.push_back({.ids = EncodeText(tokenizer, rows[i].input, config.input_length)});
+      inputs.push_back({.ids = EncodePrompt(tokenizer, rows[i].input, config.input_length)});
     }
     const std::vector<std::vector<SearchAnswer>> answers = Search(model, inputs, options);
     for (size_t i = begin; i < end; ++i) {
@@ -132,25 +162,35 @@ std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Mo
   return predictions;
 }
 
-ObjectiveType TextToText() {
+namespace {
+
+template <RowForm form>
+ObjectiveType TasksAsText(const char* name, const TokenizerNeeds& tokenizer) {
   using Config = ObjectiveConfig;
-  return {.name = "text-to-text",
-          .tokenizer = {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces},
+  return {.name = name,
+          .tokenizer = tokenizer,
           .own = MembersOf(&Config::tasks, &Config::task_data, &Config::target_length, &Config::mixture_cap),
+          .inputs_hold_targets = form == RowForm::kPromptCompletion,
           .describe =
               [](const Config& config) {
                 return StrCat("up to ", config.input_length, " + ", config.target_length, " tokens of ", config.tasks);
               },
-          .empty_batch =
-              [](const Config& config, const SpecialTokens& tokens, int64_t rows) {
-                return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
-              },
-          .make = MakeExamples<TextToTextExamples>,
+          .empty_batch = EmptyRows<form>,
+          .make = MakeExamples<TextToTextExamples<form>>,
           .answer =
-              [](const Config& config, const Model& model, const Tokenizer& tokenizer, const TaskType& task,
+              [](const Config& config, const Model& model, const Tokenizer& own, const TaskType& task,
                  const std::vector<TaskRow>& rows, const Observer& observer) {
-                return AnswerInText(config, model, tokenizer, task, rows, DecoderOptions(), observer);
+                return AnswerInText(config, model, own, task, rows, DecoderOptions(), observer);
               }};
 }
+
+}  // namespace
+
+ObjectiveType TextToText() {
+  return TasksAsText<RowForm::kTextToText>("text-to-text",
+                                           {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces});
+}
+
+ObjectiveType PromptCompletion() { return TasksAsText<RowForm::kPromptCompletion>("prompt-completion", {}); }
 
 }  // namespace crosstalk

@@ -1,8 +1,14 @@
 // Tasks as text (Raffel et al. 2019): the model reads a row's input and writes its answer. Several tasks are mixed in
-// proportion to their rows, each counted up to a cap. A batch of b rows:
-//   inputs   int32[b, n]  the input and the end token, cut to n ≤ input_length; padded
-//   targets  int32[b, m]  the first target and the end token, cut to m ≤ target_length; padded
-// n and m are the longest that the batch has.
+// proportion to their rows, each counted up to a cap. Of each row
+//   prompt   what the tokenizer puts before a text, the input and the end token; input_length tokens at most
+//   answer   the first target and the end token; target_length at most
+// The ends of longer texts are cut off. A batch of b rows, as long as its longest ones need:
+//   text-to-text, an encoder and a decoder
+//     inputs   int32[b, n]  the prompt; padded
+//     targets  int32[b, m]  the answer; padded
+//   prompt-completion, a decoder alone
+//     inputs   int32[b, n]  the prompt and the answer without its end token; padded
+//     targets  int32[b, n]  the answer, from the prompt's last place on; else kNoToken, which is no target
 #pragma once
 
 #include <vector>
@@ -13,8 +19,8 @@
 #pragma GCC visibility push(default)
 namespace crosstalk {
 
-// The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another decoder than the default
-// is for measuring the published cache of dynamic projections (decoding/search.h).
+// The model's greedy answer to each row's prompt, as TaskType::answer_of_text reads it. Another decoder than the
+// default is for measuring the published cache of dynamic projections (decoding/search.h).
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer);

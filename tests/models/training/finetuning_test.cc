@@ -89,7 +89,12 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   Config("albert");
   FinetuningConfig(LoadOrigin(dir_ / "albert", TrainedParts::kTokenizer), "sst-2", &length);
   EXPECT_EQ(length.steps, 20935);
-  testing::ExpectError([&] { Config("lm"); }, ErrorKind::kUsage, {"learns no tasks"});
+  const TrainingConfig lm = Config("lm");
+  EXPECT_EQ(*lm.objective.name, "prompt-completion");
+  EXPECT_EQ(lm.optimization.optimizer, OptimizerKind::kAdamW);
+  EXPECT_EQ(lm.optimization.learning_rate, 6.25e-5);
+  EXPECT_EQ(lm.optimization.frozen, "");
+  EXPECT_EQ(lm.model.dropout_rate, 0.1);  // the origin's
 }
 
 // There are 100 examples, and 8 in a step. Steps that are known need no examples; a warm-up that is a share leaves a
@@ -121,8 +126,9 @@ TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
 
 // Predictions, scores, heads.
 TEST_F(FinetuningTest, ARunLeavesItsAnswersAndTheirScores) {
-  for (const std::string model : {"t5", "bert", "albert"}) {
+  for (const std::string model : {"t5", "lm", "bert", "albert"}) {
     const TrainingConfig config = Config(model);
+    const bool has_heads = model == "bert" || model == "albert";
     std::string messages;
     TrainingObserver observer;
     observer.message = [&](const std::string& message) { messages += message + "\n"; };
@@ -131,8 +137,8 @@ TEST_F(FinetuningTest, ARunLeavesItsAnswersAndTheirScores) {
     ASSERT_TRUE(summary.last_evaluation);
     EXPECT_EQ(summary.last_evaluation->result.metrics[0].name, "score");
     EXPECT_EQ(summary.last_evaluation->result.examples, 5);
-    EXPECT_EQ(Contains(messages, "heads with initial values: classification"), model != "t5") << messages;
-    EXPECT_EQ(Contains(messages, "heads left out: masked_lm, sentence"), model != "t5") << messages;
+    EXPECT_EQ(Contains(messages, "heads with initial values: classification"), has_heads) << messages;
+    EXPECT_EQ(Contains(messages, "heads left out: masked_lm, sentence"), has_heads) << messages;
 
     const std::string run = dir_ / (model + "-run");
     const TaskType& task = FindTask("sst-2");
@@ -149,6 +155,47 @@ TEST_F(FinetuningTest, ARunLeavesItsAnswersAndTheirScores) {
     WriteTaskFile(dir_ / "data", "SST-2/dev.tsv", "sentence\tlabel\nother film\t1\n");
     testing::ExpectError([&] { Train(config, run, ResumeOptions::From::kNewest); }, ErrorKind::kData, {"has changed"});
   }
+}
+
+// "good" is positive, whatever it is said of. A run that was interrupted, on other threads, has the same bits.
+TEST_F(FinetuningTest, ALanguageModelLearnsToAnswerWhereverItIsInterrupted) {
+  const auto rows = [](int from, int to) {
+    std::string text = "sentence\tlabel\n";
+    for (int i = from; i < to; ++i) {
+      text += i % 2 == 0 ? "good " : "bad ";
+      for (const int place : {i / 2, i / 4, i / 16}) text += "aeklmnor"[place % 8];
+      text += i % 2 == 0 ? "\t1\n" : "\t0\n";
+    }
+    return text;
+  };
+  WriteTaskFile(dir_ / "words", "SST-2/train.tsv", rows(0, 200));
+  WriteTaskFile(dir_ / "words", "SST-2/dev.tsv", rows(200, 240));
+  TrainingConfig origin = Pretraining("lm");
+  origin.model.d_model = 32;
+  origin.model.d_ff = 64;
+  origin.model.attention.heads = 4;
+  origin.model.layers = 2;
+  origin.model.dropout_rate = 0;
+  Train(origin, dir_ / "lm");
+  TrainingConfig config = Config("lm", OptimizerStart::kFresh, 100);
+  config.objective.task_data = dir_ / "words";
+  config.objective.input_length = 32;
+  config.objective.target_length = 9;
+  config.optimization.learning_rate = 0.02;
+  config.optimization.batch = 16;
+  config.run.eval_every = 50;
+  config.run.checkpoint_every = 50;
+  const TrainingSummary summary = Train(config, dir_ / "whole");
+  EXPECT_EQ(summary.last_evaluation->result.metrics[0].value, 1);
+  SetNumThreads(3);
+  int steps = 0;
+  TrainingObserver observer;
+  observer.stop = [&] { return ++steps > 60; };
+  EXPECT_EQ(Train(config, dir_ / "cut", ResumeOptions::From::kNothing, observer).end, TrainingSummary::End::kStopped);
+  SetNumThreads(2);
+  Train(config, dir_ / "cut", ResumeOptions::From::kNewest);
+  EXPECT_TRUE(Model("cut") == Model("whole"));
+  EXPECT_TRUE(OpenRun(dir_ / "cut").model->config().ends_texts);
 }
 
 TEST_F(FinetuningTest, AHeadThatIsTakenOverIsNamed) {

@@ -1,5 +1,9 @@
 #include "crosstalk/models/training/objectives/text_to_text.h"
 
+#include <cmath>
+
+#include "crosstalk/autograd/ops.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/objectives/batches.h"
@@ -29,10 +33,10 @@ std::shared_ptr<const TaskSet> Tasks(const std::vector<TaskRow>& rows, const cha
   return set;
 }
 
-TrainingConfig Config() {
-  TrainingConfig config = *TinyConfig();
-  config.objective.name = "text-to-text";
-  config.objective.noise_density = TrainingConfig().objective.noise_density;
+TrainingConfig Config(const std::string& model = "t5") {
+  TrainingConfig config = TinyConfigOf(model);
+  config.objective = {};
+  config.objective.name = model == "t5" ? "text-to-text" : "prompt-completion";
   config.objective.tasks = "sst-2";
   config.objective.task_data = "unused";
   config.objective.input_length = 8;
@@ -43,9 +47,12 @@ TrainingConfig Config() {
 // Byte b is b + 3, </s> 1, pad 0.
 std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(); }
 
-std::shared_ptr<const ExampleSource> Make(const std::vector<TaskRow>& rows, const char* task = "sst-2") {
-  return FindObjective("text-to-text")
-      .make(Config().objective, {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows, task)});
+std::shared_ptr<const ExampleSource> Make(const std::vector<TaskRow>& rows, const char* task = "sst-2",
+                                          const std::string& model = "t5",
+                                          std::shared_ptr<const Tokenizer> tokenizer = Bytes()) {
+  const TrainingConfig config = Config(model);
+  return ObjectiveOf(config).make(
+      config.objective, {.text = nullptr, .tokenizer = std::move(tokenizer), .seed = 1, .tasks = Tasks(rows, task)});
 }
 
 TEST(TextToTextTest, ARowIsItsTextsWithAnEndAsLongAsTheBatchHas) {
@@ -74,6 +81,93 @@ TEST(TextToTextTest, LongTextsLoseTheirEnds) {
   EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids({'A' + 3, 'B' + 3, 'C' + 3, 1}));
 }
 
+// A language model reads the prompt and the answer in one row, and is asked for the answer alone.
+TEST(PromptCompletionTest, TheAnswerFollowsTheEndOfThePrompt) {
+  const auto batches = MakeTrainingBatches(Make({Row("abc", "A"), Row("a", "BC")}, "sst-2", "lm"), 2, 1);
+  const Batch batch = batches->Get(0, 0);
+  const Ids inputs = batch.Get("inputs").ToVector<int32_t>(), targets = batch.Get("targets").ToVector<int32_t>();
+  const Ids abc = {'a' + 3, 'b' + 3, 'c' + 3, 1, 'A' + 3}, asked_abc = {-1, -1, -1, 'A' + 3, 1};
+  const Ids a = {'a' + 3, 1, 'B' + 3, 'C' + 3, 0}, asked_a = {-1, 'B' + 3, 'C' + 3, 1, -1};
+  const auto are = [](const Ids& rows, Ids first, const Ids& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return rows == first;
+  };
+  EXPECT_TRUE((are(inputs, abc, a) && are(targets, asked_abc, asked_a)) ||
+              (are(inputs, a, abc) && are(targets, asked_a, asked_abc)));
+  EXPECT_EQ(batch.targets, 5);
+  EXPECT_EQ(batch.tokens, 11);
+  EXPECT_EQ(batch.positions, 8);
+}
+
+TEST(PromptCompletionTest, LongTextsLoseTheirEnds) {
+  const auto examples = Make({Row("0123456789", "ABCDE")}, "squad", "lm");
+  Batch batch = examples->EmptyBatch(1);
+  examples->Write(0, 0, batch, 0);
+  EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(),
+            Ids({'0' + 3, '1' + 3, '2' + 3, '3' + 3, '4' + 3, '5' + 3, '6' + 3, 1, 'A' + 3, 'B' + 3, 'C' + 3}));
+  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids({-1, -1, -1, -1, -1, -1, -1, 'A' + 3, 'B' + 3, 'C' + 3, 1}));
+}
+
+// -ln p of the answers' tokens and ends, each row by itself without padding; and that sum's gradients.
+TEST(PromptCompletionTest, OnlyAnswersHaveLossAndGradients) {
+  const auto tokenizer = Bytes();
+  const Lm model(For(*tokenizer, TinyLm("talking", 0, 11)), 3, DType::kFloat64);
+  const std::vector<TaskRow> rows = {Row("abc", "A"), Row("a", "BC")};
+  const Batch batch = MakeTrainingBatches(Make(rows, "sst-2", "lm"), 2, 1)->Get(0, 0);
+  const auto gradients = [&](const Variable& loss) {
+    model.ZeroGrad();
+    Backward(loss);
+    std::vector<Tensor> all;
+    for (const NamedParameter& parameter : model.Parameters()) all.push_back(parameter.value.grad().Clone());
+    return all;
+  };
+  const LossResult loss = model.Loss(batch, {}, {});
+  const std::vector<Tensor> actual = gradients(loss.sum);
+  Variable sum;
+  double nats = 0;
+  for (const TaskRow& row : rows) {
+    Ids ids = tokenizer->Encode(row.input), answer = tokenizer->Encode(row.targets[0]);
+    ids.push_back(1), answer.push_back(1);
+    const auto prompt = std::ssize(ids), m = std::ssize(answer);
+    ids.insert(ids.end(), answer.begin(), answer.end() - 1);
+    const Variable logits = model.Logits(model.Forward(Tensor::FromValues<int32_t>({1, std::ssize(ids)}, ids), {}));
+    const Variable asked = Reshape(Slice(logits, 1, prompt - 1, prompt - 1 + m), {m, tokenizer->vocab_size()});
+    for (int64_t i = 0; i < m; ++i) {
+      double z = 0;
+      for (int64_t id = 0; id < tokenizer->vocab_size(); ++id) z += std::exp(asked.value().At({i, id}));
+      nats += std::log(z) - asked.value().At({i, answer[i]});
+    }
+    const Variable one = CrossEntropy(asked, Tensor::FromValues<int32_t>({m}, answer)).loss;
+    sum = sum.defined() ? Add(sum, one) : one;
+  }
+  EXPECT_EQ(loss.sums[0].count, 5);
+  EXPECT_NEAR(loss.sums[0].sum, nats, 1e-12 * nats);
+  const std::vector<Tensor> expected = gradients(sum);
+  // Sums of a few dozen products, of order 1 at most.
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::vector<double> here = actual[i].ToVector<double>(), there = expected[i].ToVector<double>();
+    for (size_t k = 0; k < here.size(); ++k) ASSERT_NEAR(here[k], there[k], 1e-12) << i << " " << k;
+  }
+}
+
+TEST(PromptCompletionTest, AModelAndATokenizerWithoutAnEndAreRefused) {
+  SpecialTokens none = {kNoToken, kNoToken, kNoToken, kNoToken};
+  testing::ExpectError([&] { ConfigureModel(Config("lm"), {.size = 300, .tokens = none}); }, ErrorKind::kUsage,
+                       {"objective: prompt-completion teaches the end of an answer, and the model has no token"});
+  TrainingConfig config = Config("lm");
+  const ModelConfig model = ConfigureModel(config, VocabularyOf(config, Bytes().get()));
+  EXPECT_TRUE(model.ends_texts);
+  EXPECT_EQ(model.context, 11);
+  config.model.positions = PositionScheme::kLearned;
+  testing::ExpectError(
+      [&] {
+        ModelConfig origin = model;
+        origin.context = 10;
+        ConfigureModel(config, origin, config);
+      },
+      ErrorKind::kUsage, {"input_length: 11 tokens of a row, its target counted, are more than the 10"});
+}
+
 TEST(TextToTextTest, RowsThatCannotBeTrainedOnAreRefused) {
   std::vector<TaskRow> many;  // WSC's answers are words of the row's own, and each must fit
   for (int i = 0; i < 150; ++i) many.push_back(Row("a", std::to_string(100 + i)));
@@ -88,8 +182,11 @@ TEST(TextToTextTest, RowsThatCannotBeTrainedOnAreRefused) {
                           {"no rows", [] { Make({}); }, {"has nothing to train on"}}});
 }
 
-TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
-  const ResolvedConfig config(Config());
+class AnswersInTextTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, AnswersInTextTest, ::testing::Values("t5", "lm"));
+
+TEST_P(AnswersInTextTest, AnAnswerDependsOnItsRowAlone) {
+  const ResolvedConfig config(Config(GetParam()));
   const auto tokenizer = Bytes();
   const auto model = MakeModel(ConfigureModel(*config, VocabularyOf(*config, tokenizer.get())), 5);
   std::vector<TaskRow> rows;
