@@ -200,37 +200,46 @@ FeedForwardKind ReadActivation(const PublishedConfig& config, const DecoderForm&
   config.FailAt(form.activation, Quoted(name), " cannot be computed here; ", Join(can, ", "), " can");
 }
 
-// rope_parameters of the library's fifth version; rope_theta and rope_scaling of those before.
+// rope_parameters of the library's fifth version; rope_theta and rope_scaling, which it prefers, of those before.
 kernels::RotaryFrequencies ReadRotary(const PublishedConfig& config) {
+  constexpr double kLeastBase = 1, kLeastFactor = 1e-6, kMost = 1e15;
   kernels::RotaryFrequencies read;
-  const auto number_of = [&](const Json* in, const char* object, const char* key, double fallback) {
-    const Json* const value = in == nullptr ? nullptr : in->Find(key);
-    if (value == nullptr || value->is_null()) return fallback;
-    if (!value->is_number() || !(value->AsDouble() > 0) || value->AsDouble() > 1e15) {
-      config.FailAt(StrCat(object, ".", key), Excerpt(value->Dump()), " is not a number above 0");
-    }
-    return value->AsDouble();
-  };
-  read.base = config.Double("rope_theta", read.base, 1, 1e15);
-  for (const char* object : {"rope_parameters", "rope_scaling"}) {
+  read.base = config.Double("rope_theta", read.base, kLeastBase, kMost);
+  for (const char* object : {"rope_scaling", "rope_parameters"}) {
     const Json* const rope = config.Find(object);
     if (rope == nullptr) continue;
     if (!rope->is_object()) config.FailAt(object, "must be an object, but is ", Name(rope->type()));
-    read.base = number_of(rope, object, "rope_theta", read.base);
-    const Json* type = rope->Find("rope_type");
-    if (type == nullptr) type = rope->Find("type");
-    const std::string name = type == nullptr ? "default" : type->is_string() ? type->AsString() : type->Dump();
-    if (name == "default") return read;
-    if (name != "linear" && name != "llama3") {
-      config.FailAt(StrCat(object, ".rope_type"), Quoted(name),
-                    " cannot be computed here; default, linear and llama3 can");
+    if (rope->AsObject().empty()) continue;
+    const JsonReader reader(*rope, StrCat(config.source(), ": ", object));
+    const auto has = [&](const char* key) { return reader.Has(key) && !reader.Value(key).is_null(); };
+    const auto number = [&](const char* key, double least) {
+      const double value = reader.Double(key);
+      if (!(value >= least && value <= kMost)) reader.FailAt(key, value, " is not between ", least, " and ", kMost);
+      return value;
+    };
+    std::string type = "default";
+    for (const char* key : {"type", "rope_type"}) {
+      if (has(key)) type = reader.String(key);
     }
-    read.factor = number_of(rope, object, "factor", 1);
-    if (name == "linear") return read;
-    read.original_context = static_cast<int64_t>(number_of(rope, object, "original_max_position_embeddings", 8192));
-    read.low = number_of(rope, object, "low_freq_factor", 1);
-    read.high = number_of(rope, object, "high_freq_factor", 4);
-    if (!(read.low < read.high)) config.FailAt(object, "low_freq_factor must be below high_freq_factor");
+    if (type != "default" && type != "linear" && type != "llama3") {
+      reader.FailAt("rope_type", Quoted(type), " cannot be computed here; default, linear and llama3 can");
+    }
+    if (has("partial_rotary_factor") && reader.Double("partial_rotary_factor") != 1) {
+      reader.FailAt("partial_rotary_factor", reader.Double("partial_rotary_factor"), " cannot be computed here; 1 can");
+    }
+    if (has("rope_theta")) read.base = number("rope_theta", kLeastBase);
+    if (type != "default") read.factor = number("factor", kLeastFactor);
+    if (type == "llama3") {
+      read.original_context = reader.Int("original_max_position_embeddings", 1, int64_t{1} << 40);
+      read.low = number("low_freq_factor", kLeastFactor);
+      read.high = number("high_freq_factor", kLeastFactor);
+      if (!(read.low < read.high)) reader.FailAt("low_freq_factor", "must be below high_freq_factor");
+    }
+    // Those that the type does not need have no effect.
+    for (const char* key : {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"}) {
+      has(key);
+    }
+    reader.RejectUnread();
     return read;
   }
   return read;
