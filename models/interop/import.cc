@@ -49,7 +49,7 @@ std::vector<KeptFile> CompanionsOf(const PublishedFolder& folder) {
   return files;
 }
 
-// The ids that the model is told of, and those of the tokenizer, must be the same.
+// The ids that the model is told of, and those of the tokenizer, must be the same; of several ends it has one.
 void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& model, const PublishedFolder& folder) {
   if (tokenizer.vocab_size() > model.vocabulary) {
     Fail(ErrorKind::kData, folder.path(), ": the tokenizer has ", tokenizer.vocab_size(), " ids, but the model only ",
@@ -63,7 +63,7 @@ void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& model, const 
          in_tokenizer, " in the tokenizer");
   };
   check("pad_token_id", ours.pad, theirs.pad);
-  check("eos_token_id", ours.end, theirs.end);
+  if (!model.EndsText(theirs.end)) check("eos_token_id", ours.end, theirs.end);
 }
 
 // The options of its attention, where they can say it: those of the first layer that has projections, for a bilinear

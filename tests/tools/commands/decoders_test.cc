@@ -233,6 +233,25 @@ TEST_F(DecodersTest, WhatCannotBeComputedIsRefusedByName) {
   ExpectRefused({"transformer.h.1.attn.c_attn.weight", "3 equal parts"});
 }
 
+// Llama 3.2's configuration lists its ends, and the tokenizer has the last of them.
+TEST_F(DecodersTest, ATokenizerHasOneOfSeveralEnds) {
+  Folder folder = Load("gpt2");
+  folder.config.Set("vocab_size", 604).Set("bos_token_id", Json());
+  folder.tensors["transformer.wte.weight"] = Tensor::Zeros({604, 36}, DType::kFloat32);
+  const auto publish = [&](const Json& ends) {
+    folder.config.Set("eos_token_id", ends);
+    Store(folder, In());
+    std::filesystem::copy("tests/models/text/tokenizers/tiny_added_tokens/tokenizer.json", In(),
+                          std::filesystem::copy_options::overwrite_existing);
+    WriteFileAtomically(In() + "/tokenizer_config.json", R"({"eos_token": "<both>"})");
+  };
+  publish(Json::MakeArray({5, 598}));
+  Succeeded(Import());
+  Succeeded(RunCommand({"generate", Model(), "--text", "a", "--max-length", "2"}));
+  publish(5);
+  ExpectRefused({"eos_token_id is the id 5 in config.json, but 598 in the tokenizer"});
+}
+
 // A query sees itself and the window - 1 keys before it, in each of the two layers; null: all.
 TEST_F(DecodersTest, AMistralSeesNoFartherThanItsWindow) {
   Folder folder = Load("llama_tied_gqa");
