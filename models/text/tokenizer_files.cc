@@ -193,6 +193,8 @@ std::vector<std::string> TokenizerFilesIn(const std::string& folder) {
   for (const char* name : kFolderFiles) {
     if (has(name) && (name != kMergedPieces || has(kMerges))) names.emplace_back(name);
   }
+  // One of two files that make a tokenizer together is one that fails by the other's name.
+  if (names.empty() && (has(kMergedPieces) || has(kMerges))) names.emplace_back(kMergedPieces);
   // Bytes have no vocabulary's file.
   const std::string config = folder + "/" + kTokenizerConfig;
   if (names.empty() && KindOf(config) == PathKind::kFile) {
