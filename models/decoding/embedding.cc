@@ -57,7 +57,9 @@ void PoolRows(const Tensor& states, std::span<const std::vector<int32_t>> texts,
     T* const out = vectors->data<T>() + static_cast<int64_t>(text) * d;
     Pool(states.data<T>() + static_cast<int64_t>(i) * n * d, std::ssize(texts[text]), d, options, out);
     const bool finite = std::all_of(out, out + d, [](T value) { return std::isfinite(value); });
-    if (!finite) Fail(ErrorKind::kNumerical, "text ", text, ": its vector is not finite");
+    if (!finite) {
+      Fail(ErrorKind::kNumerical, "text ", options.first + static_cast<int64_t>(text), ": its vector is not finite");
+    }
   }
 }
 
@@ -96,11 +98,12 @@ Tensor EmbedIds(const Model& model, std::span<const std::vector<int32_t>> texts,
   const std::optional<int64_t> longest = config.longest_text();
   std::vector<int64_t> padded;  // of each text
   for (const std::vector<int32_t>& text : texts) {
-    CROSSTALK_CHECK_FIELD(!text.empty(), "texts", "number ", padded.size(), " has no token");
-    CROSSTALK_CHECK_FIELD(!longest || std::ssize(text) <= *longest, "texts", "number ", padded.size(), " has ",
-                          text.size(), " tokens, more than the ", longest.value_or(0), " that the model reads");
+    const int64_t number = options.first + std::ssize(padded);
+    CROSSTALK_CHECK_FIELD(!text.empty(), "texts", "number ", number, " has no token");
+    CROSSTALK_CHECK_FIELD(!longest || std::ssize(text) <= *longest, "texts", "number ", number, " has ", text.size(),
+                          " tokens, more than the ", longest.value_or(0), " that the model reads");
     for (const int32_t id : text) {
-      CROSSTALK_CHECK_FIELD(id >= 0 && id < config.vocabulary, "texts", "number ", padded.size(), " has the id ", id,
+      CROSSTALK_CHECK_FIELD(id >= 0 && id < config.vocabulary, "texts", "number ", number, " has the id ", id,
                             ", which is none of a vocabulary of ", config.vocabulary);
     }
     padded.push_back(std::min(RoundUp(std::ssize(text), kPaddedStep), longest.value_or(INT64_MAX)));

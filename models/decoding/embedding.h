@@ -44,6 +44,7 @@ struct EmbedOptions {
   int64_t batch = 32;                      // texts that are computed together, at most
   StopRequest stop = {};                   // asked before every batch: true throws Interrupted
   std::function<void(int64_t done)> progress = {};  // texts
+  int64_t first = 0;                                // number of the first text, in messages
 
   // Throws a usage error that names the field.
   void Validate() const;

@@ -175,6 +175,7 @@ int RunEmbed(const EmbedSettings& settings) {
   while (true) {
     const std::vector<std::string> some = texts.Next(SaturatingProduct(settings.batch, kTextBatchesTogether));
     if (some.empty()) break;
+    options.first = vectors.count();
     const Embeddings found = Embed(*trained.model, *trained.tokenizer, some, options);
     cut += found.cut;
     vectors.Put(found.vectors);

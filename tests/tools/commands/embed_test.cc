@@ -12,6 +12,7 @@
 #include "crosstalk/runtime/text.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/published_folder.h"
+#include "tests/support/tiny_run.h"
 
 namespace crosstalk {
 namespace embed_test {
@@ -129,6 +130,17 @@ TEST_F(EmbedTest, WhatIsNotComputedIsRefusedByName) {
   expect({"texts.txt"});
   std::filesystem::remove(In() + "/vocab.txt");
   expect({"tokenizer"});
+}
+
+TEST_F(EmbedTest, ATextWithoutATokenIsNamedByItsNumber) {
+  const std::string run = dir_ / "run";
+  Succeeded(RunCommand(
+      TinyTrain({"--model", "lm", "--out", run, "--tokenizer", "tests/models/text/tokenizers/tiny_added_tokens"})));
+  std::string lines;
+  for (int i = 0; i < 70; ++i) lines += "a\n";
+  WriteFileAtomically(dir_ / "texts.txt", lines + "\na\n");
+  ExpectExit(RunCommand({"embed", run, "--texts", dir_ / "texts.txt", "--batch", "1"}), 2,
+             {"texts: number 70 has no token"});
 }
 
 }  // namespace embed_test
