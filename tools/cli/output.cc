@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -149,6 +151,12 @@ void CheckOutput(const char* option, const std::string& path, std::string_view b
   } catch (const Error& error) {
     Fail(error.kind(), option, " ", error.what());
   }
+}
+
+void CheckNotInput(const char* option, const std::string& path, const std::string& input) {
+  std::error_code ignored;
+  CROSSTALK_CHECK(!std::filesystem::equivalent(input, path, ignored), option, ": ", path,
+                  " is the file to read; name another");
 }
 
 void PrintResult(const std::string& text) {

@@ -54,6 +54,8 @@ struct ReaderIsGone {};
 // Error(kUsage) also where the file that is there begins otherwise and is not empty, for a name that is mistyped must
 // not cost a file.
 void CheckOutput(const char* option, const std::string& path, std::string_view begin = {});
+// Error(kUsage) where `path`, which the option names, is the file that is read.
+void CheckNotInput(const char* option, const std::string& path, const std::string& input);
 
 // To standard output. If it cannot be written whole, ReaderIsGone of a pipe, Error(kResource) for a full disk under a
 // redirection, and Error(kFailure) for a closed one.

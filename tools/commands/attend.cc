@@ -1,5 +1,4 @@
 // `crosstalk attend`: one attention layer on a user's own tensors, for checking against any other framework.
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,9 +82,7 @@ int RunAttend(const AttendSettings& settings) {
   options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
   options.non_finite = settings.allow_non_finite ? NonFinite::kAllow : NonFinite::kRefuse;
-  std::error_code ignored;
-  CROSSTALK_CHECK(!std::filesystem::equivalent(settings.input, settings.output, ignored), "--output: ", settings.output,
-                  " is the file to read; name another");
+  CheckNotInput("--output", settings.output, settings.input);
   CheckOutput("--output", settings.output);
   const ContextScope products(&OpContext::precision,
                               settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);

@@ -1,7 +1,9 @@
 // `crosstalk embed`: vectors of texts.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,8 @@ namespace {
 
 // Texts of a call of Embed, in batches: among so many, those of a length are looked for.
 constexpr int64_t kTextBatchesTogether = 64;
+
+constexpr std::string_view kLinesEnd = ".jsonl";
 
 struct EmbedSettings {
   ModelToOpen chosen;
@@ -68,7 +72,7 @@ class Texts {
  public:
   Texts(const std::string& path, const std::string& field) : lines_(path), field_(field) {
     const std::string name = path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
-    is_json_ = name.ends_with(".jsonl");
+    is_json_ = name.ends_with(kLinesEnd);
   }
 
   // Up to `most` more.
@@ -109,11 +113,21 @@ std::string LineOf(int64_t input, const float* row, int64_t d) {
   return line + "]}\n";
 }
 
+void CheckOut(const EmbedSettings& settings) {
+  const std::string& out = settings.out;
+  if (out.empty()) return;
+  constexpr std::string_view kEnds[] = {".npy", ".npz", ".safetensors", kLinesEnd};
+  const bool known =
+      std::any_of(std::begin(kEnds), std::end(kEnds), [&](std::string_view end) { return out.ends_with(end); });
+  CROSSTALK_CHECK_FIELD(known, "out", Quoted(out), " ends in none of .npy, .npz, .safetensors and .jsonl");
+  CheckNotInput("--out", out, settings.texts);
+  CheckOutput("--out", out);
+}
+
 // The vectors on their way to a file or to standard output.
 class Vectors {
  public:
-  explicit Vectors(const std::string& path) : path_(path), as_lines_(path.empty() || path.ends_with(".jsonl")) {
-    if (!path.empty()) CheckOutput("--out", path);
+  explicit Vectors(const std::string& path) : path_(path), as_lines_(path.empty() || path.ends_with(kLinesEnd)) {
     if (as_lines_ && !path.empty()) file_.emplace(path);
   }
 
@@ -154,6 +168,7 @@ class Vectors {
 };
 
 int RunEmbed(const EmbedSettings& settings) {
+  CheckOut(settings);
   const Trained trained = OpenModel(settings.chosen, {.which = WhichCheckpoint::kDefault});
   TakePrecision(settings.precision, *trained.model);
   const ModelConfig& config = trained.model->config();

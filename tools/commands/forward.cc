@@ -1,6 +1,5 @@
 // `crosstalk forward`: a model on a user's own ids, for checking it against any other framework.
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -97,9 +96,7 @@ void CheckFinite(const NamedTensor& result) {
 }
 
 int Forward(const ForwardSettings& settings) {
-  std::error_code ignored;
-  CROSSTALK_CHECK(!std::filesystem::equivalent(settings.inputs, settings.output, ignored),
-                  "--output: ", settings.output, " is the file to read; name another");
+  CheckNotInput("--output", settings.output, settings.inputs);
   CheckOutput("--output", settings.output);
   const Trained trained =
       OpenModel(settings.chosen, {.tokenizer = TokenizerUse::kNone,

@@ -132,6 +132,15 @@ TEST_F(EmbedTest, WhatIsNotComputedIsRefusedByName) {
   expect({"tokenizer"});
 }
 
+TEST_F(EmbedTest, AnOutputThatIsAnInputOrOfNoKnownFormIsRefused) {
+  const std::string rows = dir_ / "rows.jsonl";
+  WriteFileAtomically(rows, "{\"text\": \"a\"}\n");
+  ExpectExit(RunCommand({"embed", In(), "--texts", rows, "--out", rows}), 2, {"--out", "is the file to read"});
+  EXPECT_EQ(ReadBytes(rows), "{\"text\": \"a\"}\n");
+  ExpectExit(RunCommand({"embed", In(), "--texts", rows, "--out", dir_ / "out.csv"}), 2,
+             {"--out", "out.csv", ".jsonl"});
+}
+
 TEST_F(EmbedTest, ATextWithoutATokenIsNamedByItsNumber) {
   const std::string run = dir_ / "run";
   Succeeded(RunCommand(
