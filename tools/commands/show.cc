@@ -75,6 +75,7 @@ class Story {
                          config.model.attention.heads, " heads, d_model ", config.model.d_model, ", d_ff ",
                          config.model.d_ff, ", ", config.model.layers, " layers",
                          run_.Parameters() ? StrCat("; ", CountText(*run_.Parameters()), " parameters") : ""));
+    if (run_.imported) return;
     const Json* data = run_.run.Find("data");
     if (data != nullptr && data->is_string()) Line("data", Excerpt(data->AsString(), 200));
     Line("training", StrCat(StepsText(config.optimization.steps), " of ", config.optimization.batch, " examples of ",
@@ -86,7 +87,8 @@ class Story {
   }
 
   void Course() {
-    Line("state", !run_.config ? StrCat("at step ", CountText(run_.step))
+    Line("state", run_.imported  ? "an imported model, with which no training here has begun"
+                  : !run_.config ? StrCat("at step ", CountText(run_.step))
                   : run_.finished
                       ? "finished after " + StepsText(run_.step)
                       : StrCat("at step ", CountText(run_.step), " of ", CountText(run_.config->optimization.steps)));
@@ -135,7 +137,9 @@ class Story {
     const char* const program = program_invocation_name;
     const std::string folder = ShellQuoted(Excerpt(run_.folder, kMostPath));
     std::vector<std::string> lines;
-    if (run_.config && !run_.finished) {
+    if (run_.imported) {
+      lines.push_back(StrCat(program, " train --init-from ", folder, "   begin a training with its weights"));
+    } else if (run_.config && !run_.finished) {
       lines.push_back(StrCat(program, " train --out ", folder, " --resume auto   go on with it"));
     }
     lines.push_back(StrCat(program, " report ", folder, "   the whole of it in a browser"));
@@ -159,6 +163,7 @@ Json StoryJson(const RunRecord& run) {
   for (const Series& measure : run.held_out) last.Set(measure.name, measure.y.back());
   return Json::MakeObject({{"run", run.folder},
                            {"finished", run.finished},
+                           {"imported", run.imported},
                            {"step", run.step},
                            {"steps", run.config ? Json(run.config->optimization.steps) : Json()},
                            {"parameters", ToJson(run.Parameters())},

@@ -32,6 +32,7 @@ std::string ScoreText(const RunRecord& run, double value) { return MetricText({r
 std::string ScoreLabel(const RunRecord& run) { return MeasureLabel(run.held_out[0].name); }
 
 std::string ProgressText(const RunRecord& run) {
+  if (run.imported) return "0, imported";
   return run.config ? StrCat(CountText(run.step), " of ", CountText(run.config->optimization.steps))
                     : CountText(run.step);
 }
@@ -50,7 +51,8 @@ std::string Facts(const RunRecord& run) {
     facts.push_back({"last", ScoreText(run, last.value), StrCat("at step ", CountText(last.step))});
   }
   facts.push_back({"steps", CountText(run.step),
-                   !run.config    ? ""
+                   run.imported   ? "an imported model"
+                   : !run.config  ? ""
                    : run.finished ? "finished"
                                   : StrCat("of ", CountText(run.config->optimization.steps), ", not finished")});
   if (const std::optional<int64_t> parameters = run.Parameters()) {

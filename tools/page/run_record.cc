@@ -127,6 +127,12 @@ void ReadSessions(RunRecord& record) {
   }
 }
 
+bool IsImported(const RunFolder& folder) {
+  if (folder.HasRunFile() || !folder.HoldsRun()) return false;
+  const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();
+  return found.checkpoint && ReadCheckpointConfig(*found.checkpoint).fingerprint.empty();
+}
+
 void ReadConfigurationOf(const RunFolder& folder, RunRecord& record) {
   std::string lost;
   try {
@@ -138,7 +144,8 @@ void ReadConfigurationOf(const RunFolder& folder, RunRecord& record) {
   }
   try {
     record.config = ReadRunConfig(folder);
-    if (!lost.empty()) record.missing.push_back(lost);
+    record.imported = IsImported(folder);
+    if (!lost.empty() && !record.imported) record.missing.push_back(lost);
   } catch (const Error& error) {
     record.missing.push_back(StrCat("the configuration is not known: ", lost.empty() ? error.what() : lost));
   }
@@ -241,6 +248,7 @@ RunRecord ReadRun(const std::string& path) {
   record.folder = WithoutSlash(std::filesystem::absolute(folder.path()).lexically_normal().string());
   record.name = Tail(record.folder, 1);
   ReadConfigurationOf(folder, record);
+  if (record.imported) return record;
   ReadMetricsOf(folder, record);
   const bool model = KindOf(folder.ModelFile()) == PathKind::kFile;
   record.finished = model && record.config && record.step == record.config->optimization.steps;
