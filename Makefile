@@ -1,7 +1,7 @@
 # Crosstalk. `make help` lists the targets and variables; `make train` and `make test` do all the set-up.
 
 # "0.2.0": runtime/version.h says it.
-VERSION := $(shell sed -n 's/^.define CROSSTALK_VERSION_[A-Z]* //p' runtime/version.h | paste -sd.)
+VERSION := $(shell sed -n 's/^.define CROSSTALK_VERSION_[^ ]* //p' runtime/version.h | paste -sd.)
 
 .DEFAULT_GOAL := all
 GOALS := $(or $(MAKECMDGOALS),all)
