@@ -31,8 +31,8 @@ std::vector<int32_t> EncodePrompt(const Tokenizer& tokenizer, const std::string&
   return EncodeText(tokenizer, text, length, TokensBeforeText(tokenizer));
 }
 
-void CheckEnd(const Tokenizer& tokenizer) {
-  CheckSpecialTokens(tokenizer.special_tokens(), tokenizer.vocab_size(), {&SpecialTokens::end});
+void CheckEnd(const SpecialTokens& tokens, int64_t vocabulary) {
+  CheckSpecialTokens(tokens, vocabulary, {&SpecialTokens::end});
 }
 
 template <RowForm form>
@@ -61,7 +61,7 @@ class TextToTextExamples : public ExampleSource {
         tasks_(inputs.tasks),
         parts_(RowsWithTargets(inputs.tasks->TrainingParts())),
         mixture_(Sizes(parts_), config.mixture_cap, inputs.seed) {
-    CheckEnd(*tokenizer_);
+    CheckEnd(tokenizer_->special_tokens(), tokenizer_->vocab_size());
     CheckLabelsFit(*inputs.tasks);
   }
 
@@ -138,7 +138,8 @@ class TextToTextExamples : public ExampleSource {
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer) {
-  CheckEnd(tokenizer);
+  CheckEnd(tokenizer.special_tokens(), tokenizer.vocab_size());
+  CheckEnd(model.config().tokens, model.config().vocabulary);
   SearchOptions options;
   options.max_length = config.target_length;
   options.decoder = decoder;

@@ -108,6 +108,13 @@ TEST(PromptCompletionTest, LongTextsLoseTheirEnds) {
   EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids({-1, -1, -1, -1, -1, -1, -1, 'A' + 3, 'B' + 3, 'C' + 3, 1}));
 }
 
+TEST(PromptCompletionTest, AVocabularyWithoutPaddingHasTheEndThere) {
+  const SpecialTokens tokens = {.pad = kNoToken, .end = 7};
+  const Batch batch = FindObjective("prompt-completion").empty_batch(Config("lm").objective, tokens, 2);
+  EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(), Ids(2 * 11, 7));
+  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids(2 * 11, kNoToken));
+}
+
 // -ln p of the answers' tokens and ends, each row by itself without padding; and that sum's gradients.
 TEST(PromptCompletionTest, OnlyAnswersHaveLossAndGradients) {
   const auto tokenizer = Bytes();
@@ -156,6 +163,11 @@ TEST(PromptCompletionTest, AModelAndATokenizerWithoutAnEndAreRefused) {
                        {"objective: prompt-completion teaches the end of an answer, and the model has no token"});
   TrainingConfig config = Config("lm");
   const ModelConfig model = ConfigureModel(config, VocabularyOf(config, Bytes().get()));
+  ModelConfig endless = model;
+  endless.tokens = none;
+  testing::ExpectError(
+      [&] { AnswerInText(config.objective, Lm(endless, 1), *Bytes(), FindTask("sst-2"), {Row("a", "A")}, {}, {}); },
+      ErrorKind::kUsage, {"tokens.end: is missing"});
   EXPECT_TRUE(model.ends_texts);
   EXPECT_EQ(model.context, 11);
   config.model.positions = PositionScheme::kLearned;
