@@ -104,7 +104,7 @@ namespace {
 // configuration takes from the tokenizer.
 constexpr const char* kUncompared[] = {"implementation", "mixing_init", "projection_stddev", "dropout_rate",
                                        "unknown",        "begin",       "separator",         "mask",
-                                       "stddev",         "context",     "ends_texts"};
+                                       "stddev",         "context",     "ends_texts",        "answers"};
 
 void AddDifferences(const std::string& name, const Json& ours, const Json& theirs, std::vector<std::string>* lines) {
   if (ours == theirs) return;

@@ -97,6 +97,7 @@ const FieldTable<ModelConfig>& LmFields() {
                       {"norm", &Config::norm, {.only_if_set = true}},
                       {"feed_forward_biases", &Config::feed_forward_biases, {.only_if_set = true}},
                       {"ends_texts", &Config::ends_texts, {.only_if_set = true}},
+                      {"answers", &Config::answers, {.only_if_set = true}},
                       {"learns_padding", &Config::learns_padding, {.only_if_set = true}},
                       {"logit_scale", &Config::logit_scale, {.only_if_set = true}}},
                      ModelConfigFields());

@@ -1,4 +1,4 @@
-// A language model as a writer: it goes on with a prompt.
+// A language model as a writer: it goes on with a prompt, or answers it where it has learned to.
 #include <algorithm>
 #include <utility>
 
@@ -15,12 +15,9 @@ constexpr char kSpaces[] = " \t\r\n";
 
 class Continuation : public TextBeingWritten {
  public:
-  // The model has read `ids`; if that is no text of the user's, its own begins.
-  Continuation(const std::string& text, std::shared_ptr<const Tokenizer> tokenizer, const std::vector<int32_t>& ids,
-               bool begins, Emit emit)
-      : emit_(std::move(emit)), pieces_(std::move(tokenizer), ids), begins_(begins) {
-    emit_(text, Author::kPrompt);
-  }
+  // The model has read `ids`; if they are no text that it goes on with, its own begins.
+  Continuation(std::shared_ptr<const Tokenizer> tokenizer, const std::vector<int32_t>& ids, bool begins, Emit emit)
+      : emit_(std::move(emit)), pieces_(std::move(tokenizer), ids), begins_(begins) {}
 
   void Add(int32_t id) override { Show(pieces_.Add(id)); }
   void End() override { Show(pieces_.Rest()); }
@@ -64,22 +61,24 @@ class LmWriter : public TextWriter {
   std::unique_ptr<TextBeingWritten> Begin(const std::string& text, const TextBeingWritten::Emit& emit) const override {
     bool begins = false;
     const std::vector<int32_t> ids = Prompt(text, &begins);
-    return std::make_unique<Continuation>(text, tokenizer_, ids, begins, emit);
+    if (!config_.answers) emit(text, Author::kPrompt);
+    return std::make_unique<Continuation>(tokenizer_, ids, begins || config_.answers, emit);
   }
 
   std::string PromptFrom(const std::string&) const override { return ""; }
   SearchOptions Defaults(const std::string&) const override {
-    return {.max_length = 200, .sampling = {.temperature = 0.8}};
+    return {.max_length = 200, .sampling = {.temperature = config_.answers ? 0 : 0.8}};
   }
-  bool WritesLines() const override { return true; }
+  bool WritesLines() const override { return !config_.answers; }
 
  private:
-  // The ids of a text, after those that belong before one. `begins`: it has none of its own.
+  // The ids of a text, after those that belong before one; the end of one to answer. `begins`: it has none of its own.
   std::vector<int32_t> Prompt(const std::string& text, bool* begins) const {
     std::vector<int32_t> ids = TokensBeforeText(*tokenizer_);
     const std::vector<int32_t> own = tokenizer_->Encode(text);
     *begins = own.empty();
     ids.insert(ids.end(), own.begin(), own.end());
+    if (config_.answers && !own.empty()) ids.push_back(config_.tokens.end);
     return ids.empty() ? Beginning() : ids;
   }
   // The token before the beginning of a text: the end of another, where the model has learned to write that; else, as

@@ -239,7 +239,8 @@ ModelConfig Completed(const TrainingConfig& config, ModelConfig model) {
   CROSSTALK_CHECK_FIELD(!model.max_positions || input_length <= *model.max_positions, "input_length", input_length,
                         " tokens are more than ", FieldName{"max_positions"}, " = ", *model.max_positions);
   model.context = std::max(model.context, RowLength(config));
-  if (ObjectiveOf(config).inputs_hold_targets) {
+  model.answers = ObjectiveOf(config).inputs_hold_targets;
+  if (model.answers) {
     CROSSTALK_CHECK_FIELD(model.tokens.end != kNoToken, "objective", ObjectiveOf(config).name,
                           " teaches the end of an answer, and the model has no token that ends a text (eos_token_id)");
     model.ends_texts = true;

@@ -62,8 +62,8 @@ FieldTable<GenerateSettings> GenerateFields() {
                       "Most tokens to write, including the end token; 200 by default. In a text with blanks, tokens "
                       "for each blank, without sentinels and the end; 20 by default."),
            MakeOption("--temperature", &S::temperature, "X",
-                      "Below 1 likely tokens become likelier, 0 takes the likeliest; 0.8 by default, 0 for a T5 and "
-                      "with beams."),
+                      "Below 1 likely tokens become likelier, 0 takes the likeliest; 0.8 by default, 0 for a T5, for "
+                      "answers and with beams."),
            MakeOption<S>(
                "--top-k", [](S& settings) -> int64_t& { return settings.search.sampling.top_k; }, "N",
                "Choose among the N likeliest tokens; 0: all."),
@@ -271,10 +271,9 @@ int Generate(const GenerateSettings& settings) {
 }
 
 constexpr const char* kGenerateDescription =
-    "Writes text to standard output. A language model continues a text, or writes its own; it sees the last "
-    "--input-length tokens, and when that context is full, restarts with its last half. A T5 fills the blanks of a "
-    "text, three underscores each, or "
-    "answers a text without blanks.\n"
+    "Writes text to standard output. A language model continues a text, or writes its own; finetuned on tasks, it "
+    "answers one. It sees the last --input-length tokens, and when that context is full, restarts with its last half. "
+    "A T5 fills the blanks of a text, three underscores each, or answers a text without blanks.\n"
     "\n"
     "Decoding samples (--temperature), is greedy (--temperature 0), or searches by beams for the likeliest answers "
     "(--beams). Ties go to the continuation of the better hypothesis, then to the smaller id. A score is the sum of ln "

@@ -245,6 +245,24 @@ TEST(LmWriterTest, ATextOfItsOwnBeginsAfterTokensAsTheyStandInText) {
   }
 }
 
+TEST(LmWriterTest, AModelThatAnswersReadsTheEndOfItsPromptAndShowsItsAnswerAlone) {
+  const auto tokenizer = MakeByteTokenizer(0);
+  ModelConfig config = For(*tokenizer, TinyLm("talking"));
+  config.answers = config.ends_texts = true;
+  const Lm model(config, 3);
+  const auto writer = model.MakeWriter(tokenizer);
+  EXPECT_EQ(writer->Read("ab", 9).ids, (std::vector<int32_t>{'a' + 3, 'b' + 3, 1}));
+  EXPECT_EQ(writer->Defaults("ab").sampling.temperature, 0);
+  std::string shown;
+  const auto text = writer->Begin("ab", [&](std::string_view piece, Author author) {
+    EXPECT_EQ(author, Author::kModel);
+    shown += piece;
+  });
+  for (const int32_t id : {' ' + 3, 'x' + 3, ' ' + 3, 'y' + 3, 1}) text->Add(id);
+  text->End();
+  EXPECT_EQ(shown, "x y");
+}
+
 TEST(LmWriterTest, LongPromptsNoPromptAndARequestToStop) {
   const Lm model = LetterModel();
   const std::string prompt(3 * kWindow, 'x');

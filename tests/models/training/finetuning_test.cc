@@ -2,6 +2,7 @@
 #include "crosstalk/models/training/finetuning.h"
 
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run.h"
@@ -195,7 +196,12 @@ TEST_F(FinetuningTest, ALanguageModelLearnsToAnswerWhereverItIsInterrupted) {
   SetNumThreads(2);
   Train(config, dir_ / "cut", ResumeOptions::From::kNewest);
   EXPECT_TRUE(Model("cut") == Model("whole"));
-  EXPECT_TRUE(OpenRun(dir_ / "cut").model->config().ends_texts);
+  const Trained trained = OpenRun(dir_ / "cut");
+  const std::unique_ptr<TextWriter> writer = trained.model->MakeWriter(trained.tokenizer);
+  std::string answer;
+  WriteText(*trained.model, *writer, "sst2 sentence: good area", writer->Defaults(""),
+            [&](std::string_view piece, Author) { answer += piece; });
+  EXPECT_EQ(answer, "positive");
 }
 
 TEST_F(FinetuningTest, AHeadThatIsTakenOverIsNamed) {
