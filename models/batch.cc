@@ -62,11 +62,16 @@ int64_t ColumnsUsed(const Tensor& ids, int32_t pad) {
 
 Batch WithoutPaddingColumns(const Batch& batch, const std::string& ids, const std::vector<std::string>& along,
                             int32_t pad) {
-  const int64_t used = std::max<int64_t>(1, ColumnsUsed(batch.Get(ids), pad));
+  std::vector<std::string> names = along;
+  names.push_back(ids);
+  return FirstColumns(batch, names, std::max<int64_t>(1, ColumnsUsed(batch.Get(ids), pad)));
+}
+
+Batch FirstColumns(const Batch& batch, const std::vector<std::string>& names, int64_t n) {
   Batch trimmed;
   for (const NamedTensor& one : batch.tensors()) {
-    const bool cut = one.name == ids || std::find(along.begin(), along.end(), one.name) != along.end();
-    trimmed.Add(one.name, cut ? one.tensor.Slice(one.tensor.rank() - 1, 0, used).Contiguous() : one.tensor);
+    const bool cut = std::find(names.begin(), names.end(), one.name) != names.end();
+    trimmed.Add(one.name, cut ? one.tensor.Slice(one.tensor.rank() - 1, 0, n).Contiguous() : one.tensor);
   }
   trimmed.targets = batch.targets;
   trimmed.positions = batch.positions;

@@ -41,6 +41,8 @@ int64_t CountNot(const Tensor& ids, int32_t pad);
 // could.
 Batch WithoutPaddingColumns(const Batch& batch, const std::string& ids, const std::vector<std::string>& along,
                             int32_t pad);
+// The batch with the first n columns alone of the tensors of these names, […, at least n].
+Batch FirstColumns(const Batch& batch, const std::vector<std::string>& names, int64_t n);
 // bool[…]: true where ids (int32) are not `pad`.
 Tensor NotPadding(const Tensor& ids, int32_t pad);
 

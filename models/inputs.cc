@@ -5,6 +5,7 @@
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -87,6 +88,23 @@ void CheckInputNames(const Batch& inputs, const std::vector<std::string>& known)
     CROSSTALK_CHECK(std::find(known.begin(), known.end(), one.name) != known.end(), Excerpt(one.name),
                     ": this model has no such input; it has ", Join(known, ", "), DidYouMean(one.name, known));
   }
+}
+
+Variable AtPositions(const Variable& hidden, const Tensor& positions, const char* name) {
+  Dims dims(name);
+  dims.Bind("hidden[b, n, d]", hidden.shape()).Bind("positions[b, p]", positions.shape());
+  CROSSTALK_CHECK(positions.dtype() == DType::kInt32, name, ": must be int32, but is ", positions.dtype());
+  const int64_t b = dims["b"], n = dims["n"], p = dims["p"];
+  const Tensor contiguous = positions.Contiguous();
+  const Tensor rows = Tensor::Empty({b * p}, DType::kInt32);
+  Launch([&] {
+    for (int64_t i = 0; i < b * p; ++i) {
+      const int32_t position = contiguous.data<int32_t>()[i];
+      CROSSTALK_CHECK(position >= 0 && position < n, name, ": ", position, " is not in [0, ", n, ")");
+      rows.data<int32_t>()[i] = static_cast<int32_t>(i / p * n + position);
+    }
+  });
+  return Embedding(Reshape(hidden, {b * n, dims["d"]}), rows);
 }
 
 Variable MeanCrossEntropy(const Variable& logits, const Tensor& labels, const char* name) {

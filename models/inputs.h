@@ -39,6 +39,10 @@ Tensor InputMaskOrAll(const Batch& inputs, const char* name, const Shape& shape)
 // Every input must be one of these.
 void CheckInputNames(const Batch& inputs, const std::vector<std::string>& known);
 
+// hidden[b, n, d] where a batch's positions[b, p], int32 of that name, are asked for a target: [b·p, d]. Error(kUsage)
+// for a position that is not in [0, n).
+Variable AtPositions(const Variable& hidden, const Tensor& positions, const char* name);
+
 // Mean over the labels that are not kIgnoredLabel of -ln p, from logits[…, classes] and labels int32[…] named `name`.
 Variable MeanCrossEntropy(const Variable& logits, const Tensor& labels, const char* name);
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "crosstalk/autograd/ops.h"
+#include "crosstalk/models/inputs.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/layers.h"
@@ -181,21 +182,6 @@ Tensor PositionRows(const Tensor& ids, int32_t pad, int64_t first) {
   return rows;
 }
 
-// int32[b·p]: the rows of hidden[b·n, d] that positions[b, p] name.
-Tensor RowsOf(const Tensor& positions, int64_t n) {
-  const Tensor contiguous = positions.Contiguous();
-  const int64_t p = positions.size(1);
-  const Tensor rows = Tensor::Empty({positions.num_elements()}, DType::kInt32);
-  Launch([&] {
-    for (int64_t i = 0; i < positions.num_elements(); ++i) {
-      const int32_t position = contiguous.data<int32_t>()[i];
-      CROSSTALK_CHECK(position >= 0 && position < n, "BERT: masked_positions: ", position, " is not in [0, ", n, ")");
-      rows.data<int32_t>()[i] = static_cast<int32_t>(i / p * n + position);
-    }
-  });
-  return rows;
-}
-
 }  // namespace
 
 MaskedLmHead::MaskedLmHead(const ModelConfig& config, const Child<EmbeddingLayer>& embedding, const Initializer& init)
@@ -303,10 +289,9 @@ LossResult Bert::PretrainingLoss(const Batch& batch, const LossOptions& options,
   dims.Bind("inputs[b, n]", ids.shape()).Bind("masked_positions[b, p]", positions.shape());
   CheckIds("masked_positions", positions, positions.shape());
   CheckIds("masked_targets", targets, positions.shape());
-  const Variable rows = Reshape(hidden.sequence, {dims["b"] * dims["n"], config_.d_model});
-  const CrossEntropyResult masked =
-      masked_lm_->Loss(Embedding(rows, RowsOf(positions, dims["n"])), targets.Reshape({positions.num_elements()}),
-                       {.ignore_index = config_.tokens.pad, .z_loss = context.training() ? options.z_loss : 0});
+  const CrossEntropyResult masked = masked_lm_->Loss(
+      AtPositions(hidden.sequence, positions, "masked_positions"), targets.Reshape({positions.num_elements()}),
+      {.ignore_index = config_.tokens.pad, .z_loss = context.training() ? options.z_loss : 0});
   LossResult result;
   result.sum = masked.loss;
   result.sums = {{"ln_ppl", masked.nll_sum, masked.count},

@@ -183,12 +183,16 @@ Variable Lm::Logits(const Variable& hidden) const {
 LossResult Lm::ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
   const Tensor& inputs = batch.Get("inputs");
   const Tensor& targets = batch.Get("targets");
-  CROSSTALK_CHECK(targets.shape() == inputs.shape() && targets.dtype() == DType::kInt32, "language model: targets ",
-                  targets.dtype(), targets.shape(), " must be int32", inputs.shape());
+  const bool at_positions = batch.Has("target_positions");
+  const Shape& shape = (at_positions ? batch.Get("target_positions") : inputs).shape();
+  CROSSTALK_CHECK(targets.shape() == shape && targets.dtype() == DType::kInt32, "language model: targets ",
+                  targets.dtype(), targets.shape(), " must be int32", shape);
+  Variable hidden = Forward(inputs, context);
+  if (at_positions) hidden = AtPositions(hidden, batch.Get("target_positions"), "target_positions");
   // A published model may pad with the token that ends its texts, which is a target.
   const int32_t pad = config_.EndsText(config_.tokens.pad) ? kNoToken : config_.tokens.pad;
   const CrossEntropyResult result = classifier_->Loss(
-      Forward(inputs, context), targets,
+      hidden, targets,
       {.ignore_index = pad, .also_ignored = kNoToken, .z_loss = context.training() ? options.z_loss : 0});
   return {.sum = result.loss, .sums = {{"ln_ppl", result.nll_sum, result.count}}};
 }

@@ -28,7 +28,8 @@ void ValidateLm(const ModelConfig& config);
 const FieldTable<ModelConfig>& LmFields();
 
 // Loss reads the batch's `inputs` and `targets` int32[b, n]: each target is the token after its input; padding and
-// kNoToken count nothing. The measure is ln_ppl: mean -ln p of the targets.
+// kNoToken count nothing. Or it reads `inputs` int32[b, n] and `targets` int32[b, m], the tokens after those inputs
+// that `target_positions` int32[b, m] name: only these cost logits. The measure is ln_ppl: mean -ln p of the targets.
 //
 // Outputs reads input_ids, attention_mask and labels [b, n]: as published for such models, the label of each position
 // is the token there, and the position before it is asked for it.

@@ -1,6 +1,7 @@
 #include "crosstalk/models/training/objectives/text_to_text.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -40,8 +41,9 @@ Batch EmptyRows(const ObjectiveConfig& config, const SpecialTokens& tokens, int6
   if (form == RowForm::kTextToText) return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
   const int64_t n = config.input_length + config.target_length - 1;
   // Nothing is read after a row's last target, so its padding may be any token.
-  Batch batch = EmptyTokenRows(rows, n, n, tokens.pad == kNoToken ? tokens.end : tokens.pad, kNoToken);
-  batch.positions = rows * config.target_length;
+  const int32_t pad = tokens.pad == kNoToken ? tokens.end : tokens.pad;
+  Batch batch = EmptyTokenRows(rows, n, config.target_length, pad, kNoToken);
+  batch.Add("target_positions", Tensor::Zeros({rows, config.target_length}, DType::kInt32));
   return batch;
 }
 
@@ -74,14 +76,20 @@ class TextToTextExamples : public ExampleSource {
     const std::vector<int32_t> answer = EncodeText(*tokenizer_, task.targets.at(0), config_.target_length);
     batch.tokens += std::ssize(prompt) + std::ssize(answer);
     if (form == RowForm::kTextToText) return WriteTokenRow(prompt, answer, row, batch);
-    std::vector<int32_t> inputs = prompt, targets(prompt.size() - 1, kNoToken);
+    std::vector<int32_t> inputs = prompt;
     inputs.insert(inputs.end(), answer.begin(), answer.end() - 1);
-    targets.insert(targets.end(), answer.begin(), answer.end());
-    WriteTokenRow(inputs, targets, row, batch);
+    WriteTokenRow(inputs, answer, row, batch);
+    int32_t* const positions = batch.Get("target_positions").data<int32_t>() + row * config_.target_length;
+    std::iota(positions, positions + answer.size(), static_cast<int32_t>(prompt.size()) - 1);
   }
 
   Batch Finished(Batch batch) const override {
-    if (form == RowForm::kPromptCompletion) return WithoutPaddingColumns(batch, "targets", {"inputs"}, kNoToken);
+    if (form == RowForm::kPromptCompletion) {
+      // The inputs' padding may be a token of theirs: they end with the last target's.
+      const std::vector<int32_t> positions = batch.Get("target_positions").ToVector<int32_t>();
+      const int64_t n = *std::max_element(positions.begin(), positions.end()) + 1;
+      return WithoutPaddingColumns(FirstColumns(batch, {"inputs"}, n), "targets", {"target_positions"}, kNoToken);
+    }
     const int32_t pad = tokenizer_->special_tokens().pad;
     return WithoutPaddingColumns(WithoutPaddingColumns(batch, "inputs", {}, pad), "targets", {}, pad);
   }

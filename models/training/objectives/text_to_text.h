@@ -8,7 +8,8 @@
 //     targets  int32[b, m]  the answer; padded
 //   prompt-completion, a decoder alone
 //     inputs   int32[b, n]  the prompt and the answer without its end token; padded
-//     targets  int32[b, n]  the answer, from the prompt's last place on; else kNoToken, which is no target
+//     targets  int32[b, m]  the answer; then kNoToken, which is no target
+//     target_positions int32[b, m]  the place of the input before each: from the prompt's last one on; then 0
 #pragma once
 
 #include <vector>

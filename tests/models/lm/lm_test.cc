@@ -148,6 +148,8 @@ TEST(LmTest, RefusesWhatCannotBe) {
   Batch batch;
   batch.Add("inputs", TinyIds(2, 8, 29, 2)).Add("targets", TinyIds(2, 7, 29, 3));
   EXPECT_THROW(model.Loss(batch, {}, {}), Error);
+  batch.Add("target_positions", Tensor::Full({2, 7}, 8, DType::kInt32));
+  testing::ExpectError([&] { model.Loss(batch, {}, {}); }, ErrorKind::kUsage, {"target_positions: 8 is not in [0, 8)"});
   for (const int32_t id : {-1, 29, 127}) {  // the table has 128 rows
     const Tensor ids = Tensor::Full({1, 3}, id, DType::kInt32);
     const std::string says = StrCat("embedding: index ", id, " at position 0 of ids[1, 3] is not in [0, 29)");

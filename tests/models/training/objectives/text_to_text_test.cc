@@ -85,15 +85,17 @@ TEST(TextToTextTest, LongTextsLoseTheirEnds) {
 TEST(PromptCompletionTest, TheAnswerFollowsTheEndOfThePrompt) {
   const auto batches = MakeTrainingBatches(Make({Row("abc", "A"), Row("a", "BC")}, "sst-2", "lm"), 2, 1);
   const Batch batch = batches->Get(0, 0);
-  const Ids inputs = batch.Get("inputs").ToVector<int32_t>(), targets = batch.Get("targets").ToVector<int32_t>();
-  const Ids abc = {'a' + 3, 'b' + 3, 'c' + 3, 1, 'A' + 3}, asked_abc = {-1, -1, -1, 'A' + 3, 1};
-  const Ids a = {'a' + 3, 1, 'B' + 3, 'C' + 3, 0}, asked_a = {-1, 'B' + 3, 'C' + 3, 1, -1};
-  const auto are = [](const Ids& rows, Ids first, const Ids& second) {
+  const auto rows = [&](const char* name) { return batch.Get(name).ToVector<int32_t>(); };
+  const auto are = [](const Ids& both, Ids first, const Ids& second) {
     first.insert(first.end(), second.begin(), second.end());
-    return rows == first;
+    return both == first;
   };
-  EXPECT_TRUE((are(inputs, abc, a) && are(targets, asked_abc, asked_a)) ||
-              (are(inputs, a, abc) && are(targets, asked_a, asked_abc)));
+  const Ids abc = {'a' + 3, 'b' + 3, 'c' + 3, 1, 'A' + 3}, A = {'A' + 3, 1, -1}, after_abc = {3, 4, 0};
+  const Ids a = {'a' + 3, 1, 'B' + 3, 'C' + 3, 0}, BC = {'B' + 3, 'C' + 3, 1}, after_a = {1, 2, 3};
+  EXPECT_TRUE((are(rows("inputs"), abc, a) && are(rows("targets"), A, BC) &&
+               are(rows("target_positions"), after_abc, after_a)) ||
+              (are(rows("inputs"), a, abc) && are(rows("targets"), BC, A) &&
+               are(rows("target_positions"), after_a, after_abc)));
   EXPECT_EQ(batch.targets, 5);
   EXPECT_EQ(batch.tokens, 11);
   EXPECT_EQ(batch.positions, 8);
@@ -105,14 +107,27 @@ TEST(PromptCompletionTest, LongTextsLoseTheirEnds) {
   examples->Write(0, 0, batch, 0);
   EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(),
             Ids({'0' + 3, '1' + 3, '2' + 3, '3' + 3, '4' + 3, '5' + 3, '6' + 3, 1, 'A' + 3, 'B' + 3, 'C' + 3}));
-  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids({-1, -1, -1, -1, -1, -1, -1, 'A' + 3, 'B' + 3, 'C' + 3, 1}));
+  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids({'A' + 3, 'B' + 3, 'C' + 3, 1}));
+  EXPECT_EQ(batch.Get("target_positions").ToVector<int32_t>(), Ids({7, 8, 9, 10}));
 }
 
 TEST(PromptCompletionTest, AVocabularyWithoutPaddingHasTheEndThere) {
   const SpecialTokens tokens = {.pad = kNoToken, .end = 7};
   const Batch batch = FindObjective("prompt-completion").empty_batch(Config("lm").objective, tokens, 2);
   EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(), Ids(2 * 11, 7));
-  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids(2 * 11, kNoToken));
+  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids(2 * 4, kNoToken));
+}
+
+// Where padding is the end token too, an empty answer's row ends with what looks like padding.
+TEST(PromptCompletionTest, NothingButPaddingIsCutOff) {
+  auto examples = Make({Row("abc", "")}, "squad", "lm");
+  Batch batch = examples->EmptyBatch(1);
+  batch.Get("inputs").Fill(1);
+  examples->Write(0, 0, batch, 0);
+  batch = examples->Finished(batch);
+  EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(), Ids({'a' + 3, 'b' + 3, 'c' + 3, 1}));
+  EXPECT_EQ(batch.Get("targets").ToVector<int32_t>(), Ids({1}));
+  EXPECT_EQ(batch.Get("target_positions").ToVector<int32_t>(), Ids({3}));
 }
 
 // -ln p of the answers' tokens and ends, each row by itself without padding; and that sum's gradients.
