@@ -391,7 +391,7 @@ std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents,
   CheckSentencePieceModel(contents, name);
   const std::vector<VocabularyPiece> pieces = ReadPieces(contents);
   const bool said = settings.family != TokenizerFamily::kUnsaid && settings.family != TokenizerFamily::kGeneral;
-  const bool is_t5 = settings.family == TokenizerFamily::kT5;
+  const bool is_t5 = settings.family == TokenizerFamily::kT5, is_llama = settings.family == TokenizerFamily::kLlama;
   std::vector<AddedToken> tokens = Merged(settings.added, settings.listed);
   if (is_t5) tokens = Merged(std::move(tokens), SentinelsOfT5(tokens, pieces, settings, name));
   TextRules rules;
@@ -399,6 +399,11 @@ std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents,
     rules = RulesOf(*albert, contents);
   } else if (said) {
     if (is_t5) rules = T5Rules(contents, 0);
+    for (size_t id = 0; id < pieces.size() && is_llama; ++id) {
+      const std::string& text = pieces[id].text;
+      if (text != "<unk>" && text != "<s>" && text != "</s>") continue;
+      rules.literal.push_back({text, static_cast<int32_t>(id)});
+    }
     if (settings.first_space_only.value_or(false)) {
       rules.space_before = settings.no_space.value_or(false) ? SpaceBefore::kKept : SpaceBefore::kStart;
     } else if (settings.no_space.value_or(false)) {
@@ -411,6 +416,9 @@ std::shared_ptr<const Tokenizer> TokenizerFromModel(const std::string& contents,
   SetSentinels(resolved, pieces.size(), 0, &model);
   if (is_t5 && !model.sentinels_above) model.sentinels_above = 0;
   if (!(rules == TextRules())) model.rules = std::move(rules);
+  if (is_llama) {
+    model.llama = {.begin = settings.adds_begin.value_or(true), .end = settings.adds_end.value_or(false)};
+  }
   return Finished(std::move(model), pieces.size() + resolved.more.size(), resolved, settings, name, num_sentinels);
 }
 

@@ -63,7 +63,8 @@ void RemoveSpacesBehindLineEnds(std::string* text) {
 }
 
 // See MakeSentencePieceTokenizer.
-Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor, const std::string& name) {
+Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor, const SentencePieceModel& model,
+                          const std::string& name) {
   // The first of the pieces that is a control piece: one that no text becomes.
   const auto control = [&](std::initializer_list<std::string_view> pieces) {
     for (const std::string_view piece : pieces) {
@@ -81,11 +82,11 @@ Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor
   ids.mask = control({"[MASK]", "<mask>"});
   ids.pad = either(processor.pad_id(), control({"[PAD]"}));
   ids.end = either(processor.eos_id(), ids.separator);
-  if (ids.pad == kNoToken) ids.pad = num_ids++;
-  if (ids.end == kNoToken) ids.end = num_ids++;
+  if (ids.pad == kNoToken && !model.llama) ids.pad = num_ids++;
+  if (ids.end == kNoToken && !model.llama) ids.end = num_ids++;
   ids.decoder_start = ids.pad;
   for (const int32_t other : {ids.end, ids.unknown, ids.begin, ids.separator, ids.mask}) {
-    if (other == ids.pad) {
+    if (other == ids.pad && other != kNoToken) {
       Fail(ErrorKind::kData, name, ": this SentencePiece model uses \"", processor.IdToPiece(ids.pad),
            "\" both for padding and for another special token");
     }
@@ -196,8 +197,22 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::string kind() const override { return "sentencepiece"; }
+  PairTemplate OwnTemplate(int texts) const override {
+    PairTemplate form;
+    if (!model_.llama) return form;
+    for (int text = 0; text < texts; ++text) {
+      const SpecialTokens& ids = special_tokens();
+      if (model_.llama->begin && ids.begin != kNoToken) form.push_back({-1, ids.begin, text});
+      form.push_back({text, kNoToken, text});
+      if (model_.llama->end && ids.end != kNoToken) form.push_back({-1, ids.end, text});
+    }
+    return form;
+  }
   std::vector<std::string> RuleTexts() const override { return crosstalk::RuleTexts(ruled_.rules()); }
   std::vector<PublishedFile> PublishedFiles() const override {
+    if (model_.llama) {
+      return {{"tokenizer.model", model_.bytes}, {"tokenizer_config.json", LlamaConfig().DumpPretty()}};
+    }
     Json config = T5Config();
     if (const std::optional<AlbertRules> albert = OwnAlbertRules()) {
       config = Json::MakeObject({{"tokenizer_class", "AlbertTokenizer"},
@@ -224,13 +239,30 @@ class SentencePieceTokenizer : public Tokenizer {
       more.Append(Json::MakeObject({{"text", piece.text}, {"special", piece.type == kControl}}));
     }
     if (!model_.more.empty()) json.Set("more", std::move(more));
+    if (model_.llama) {
+      json.Set("llama", Json::MakeObject({{"begin", model_.llama->begin}, {"end", model_.llama->end}}));
+    }
     return json.Set("model", EncodeBase64(model_.bytes)).DumpPretty();
   }
 
  private:
   // Whether the model's own format says all of it.
   bool IsBare() const {
-    return !model_.rules && model_.more.empty() && model_.sentinels.empty() && !model_.sentinels_above;
+    return !model_.rules && model_.more.empty() && model_.sentinels.empty() && !model_.sentinels_above && !model_.llama;
+  }
+  // tokenizer_config.json of a Llama.
+  Json LlamaConfig() const {
+    Json config = Json::MakeObject({{"tokenizer_class", "LlamaTokenizer"},
+                                    {"add_bos_token", model_.llama->begin},
+                                    {"add_eos_token", model_.llama->end}});
+    const TextRules& rules = ruled_.rules();
+    if (rules.space_before != SpaceBefore::kModel) config.Set("legacy", false);
+    if (rules.space_before == SpaceBefore::kKept) config.Set("add_prefix_space", false);
+    Json added = Json::MakeObject();
+    for (const LiteralToken& token : rules.literal) {
+      added.Set(StrCat(token.id), AddedTokenJson(token, IsNoText(token.id)));
+    }
+    return added == Json::MakeObject() ? config : config.Set("added_tokens_decoder", std::move(added));
   }
   // tokenizer_config.json of a T5 whose model this is; null where its rules are others.
   Json T5Config() const {
@@ -358,7 +390,7 @@ std::shared_ptr<const Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel m
   auto processor = load(bytes);
   const bool marks = rules.space_before != SpaceBefore::kModel || rules.space_after;
   auto marked = marks ? load(WithMark(bytes)) : nullptr;
-  const Vocabulary vocabulary = ReadVocabulary(*processor, name);
+  const Vocabulary vocabulary = ReadVocabulary(*processor, model, name);
   const int above = model.sentinels.empty() ? model.sentinels_above.value_or(num_sentinels) : 0;
   return std::make_unique<SentencePieceTokenizer>(vocabulary, std::move(processor), std::move(marked), std::move(model),
                                                   above);
@@ -376,6 +408,11 @@ std::shared_ptr<const Tokenizer> SentencePieceFromJson(const JsonReader& reader,
       model.more.push_back({piece.String("text"), 0, piece.Bool("special") ? kControl : kUnused});
       piece.RejectUnread();
     }
+  }
+  if (reader.Has("llama")) {
+    const JsonReader form = reader.Object("llama");
+    model.llama = {.begin = form.Bool("begin"), .end = form.Bool("end")};
+    form.RejectUnread();
   }
   const auto pieces = static_cast<int64_t>(ReadPieces(*bytes).size() + model.more.size());
   if (reader.Value("sentinels").is_array()) {

@@ -114,8 +114,8 @@ class Tokenizer {
   // Throws Error(kUsage) on an id outside [0, vocab_size()).
   std::vector<bool> WordStarts(std::span<const int32_t> ids) const;
 
-  // pad, end, unknown and decoder_start are always there, except in published byte-pair encodings; the rest may be
-  // kNoToken. pad differs from all others but decoder_start.
+  // pad, end, unknown and decoder_start are always there, except in published byte-pair encodings and Llama's; the rest
+  // may be kNoToken. pad differs from all others but decoder_start.
   const SpecialTokens& special_tokens() const { return special_tokens_; }
   // Number of ids, sentinels counted.
   int vocab_size() const { return vocab_size_; }
@@ -139,8 +139,9 @@ class Tokenizer {
   // (encoding.h), which is to be asked.
   virtual PairTemplate OwnTemplate(int /*texts*/) const { return {}; }
   // The files that publish it as Hugging Face's folders have them, which OpenTokenizer reads: with
-  // tokenizer_config.json, spiece.model or vocab.txt where one of them says all of it, else tokenizer.json. None if
-  // there is no such form: bytes and characters. Error(kUsage) where the form has no place for one of its rules.
+  // tokenizer_config.json, spiece.model, tokenizer.model or vocab.txt where one of them says all of it, else
+  // tokenizer.json. None if there is no such form: bytes and characters. Error(kUsage) where the form has no place for
+  // one of its rules.
   struct PublishedFile {
     std::string name, contents;
   };

@@ -135,7 +135,7 @@ class TokenizerFolder {
       CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kBert}, file);
       return TokenizerFromVocabulary(contents, file, num_sentinels_, settings, json_ ? &*json_ : nullptr);
     }
-    CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kT5, Family::kAlbert, Family::kPlain}, file);
+    CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kT5, Family::kAlbert, Family::kLlama}, file);
     return TokenizerFromModel(contents, file, num_sentinels_, settings);
   }
 

@@ -55,26 +55,19 @@ constexpr FamilyName kClasses[] = {
     {"BertTokenizer", TokenizerFamily::kBert},          {"DistilBertTokenizer", TokenizerFamily::kBert},
     {"ElectraTokenizer", TokenizerFamily::kBert},       {"MobileBertTokenizer", TokenizerFamily::kBert},
     {"AlbertTokenizer", TokenizerFamily::kAlbert},      {"T5Tokenizer", TokenizerFamily::kT5},
-    {"ByT5Tokenizer", TokenizerFamily::kByT5},          {"LlamaTokenizer", TokenizerFamily::kPlain},
+    {"ByT5Tokenizer", TokenizerFamily::kByT5},          {"LlamaTokenizer", TokenizerFamily::kLlama},
     {"GPT2Tokenizer", TokenizerFamily::kGpt2},          {"RobertaTokenizer", TokenizerFamily::kRoberta},
     {"BartTokenizer", TokenizerFamily::kRoberta},       {"LongformerTokenizer", TokenizerFamily::kRoberta},
     {"Qwen2Tokenizer", TokenizerFamily::kQwen}};
 // By model_type, where no class is said.
-constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},
-                                      {"distilbert", TokenizerFamily::kBert},
-                                      {"electra", TokenizerFamily::kBert},
-                                      {"mobilebert", TokenizerFamily::kBert},
-                                      {"albert", TokenizerFamily::kAlbert},
-                                      {"t5", TokenizerFamily::kT5},
-                                      {"mt5", TokenizerFamily::kT5},
-                                      {"umt5", TokenizerFamily::kT5},
-                                      {"llama", TokenizerFamily::kPlain},
-                                      {"gpt2", TokenizerFamily::kGpt2},
-                                      {"roberta", TokenizerFamily::kRoberta},
-                                      {"bart", TokenizerFamily::kRoberta},
-                                      {"longformer", TokenizerFamily::kRoberta},
-                                      {"qwen2", TokenizerFamily::kQwen},
-                                      {"qwen3", TokenizerFamily::kQwen}};
+constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},     {"distilbert", TokenizerFamily::kBert},
+                                      {"electra", TokenizerFamily::kBert},  {"mobilebert", TokenizerFamily::kBert},
+                                      {"albert", TokenizerFamily::kAlbert}, {"t5", TokenizerFamily::kT5},
+                                      {"mt5", TokenizerFamily::kT5},        {"umt5", TokenizerFamily::kT5},
+                                      {"llama", TokenizerFamily::kLlama},   {"mistral", TokenizerFamily::kLlama},
+                                      {"gpt2", TokenizerFamily::kGpt2},     {"roberta", TokenizerFamily::kRoberta},
+                                      {"bart", TokenizerFamily::kRoberta},  {"longformer", TokenizerFamily::kRoberta},
+                                      {"qwen2", TokenizerFamily::kQwen},    {"qwen3", TokenizerFamily::kQwen}};
 
 // A file of the folder as an object, where it is there.
 class SideFile {
@@ -254,7 +247,9 @@ void RemarkOnOtherKeys(const SideFile& config, TokenizerSettings* settings) {
   }();
   std::vector<std::string> others;
   for (const auto& [key, value] : config.members()) {
-    if (!known.contains(key) && !value.is_null()) others.push_back(Excerpt(key));
+    const bool read =
+        (key == "add_bos_token" && settings->adds_begin) || (key == "add_eos_token" && settings->adds_end);
+    if (!known.contains(key) && !read && !value.is_null()) others.push_back(Excerpt(key));
   }
   if (!others.empty()) settings->remarks.push_back(StrCat(config.path(), ": not computed: ", Join(others, ", ")));
 }
@@ -312,6 +307,12 @@ TokenizerSettings ReadTokenizerSettings(const std::filesystem::path& folder) {
   settings.special_tokens_are_text = config.Bool("split_special_tokens").value_or(false);
   if (config.Find("extra_ids") != nullptr) {
     settings.extra_ids = static_cast<int>(config.reader().Int("extra_ids", 0, kMaxSentinels));
+  }
+  // A tokenizer.json has a template, which counts.
+  if (settings.family == TokenizerFamily::kLlama &&
+      KindOf((folder / "tokenizer.json").string()) == PathKind::kNothing) {
+    settings.adds_begin = config.Bool("add_bos_token");
+    settings.adds_end = config.Bool("add_eos_token");
   }
   RefuseWhatChangesIds(config, settings);
   RemarkOnOtherKeys(config, &settings);

@@ -34,7 +34,7 @@ enum class TokenizerFamily {
   kT5,
   kAlbert,
   kByT5,
-  kPlain,  // a SentencePiece model and its added tokens
+  kLlama,  // a SentencePiece model and its added tokens, without padding
   kGpt2,
   kRoberta,
   kQwen,
@@ -48,12 +48,13 @@ struct TokenizerSettings {
   std::vector<AddedToken> added;            // with ids and flags: added_tokens_decoder
   std::vector<AddedToken> listed;           // with ids alone, then those that are only named
   std::optional<bool> lower_case, strip_accents, space_chinese, keep_accents, split_punctuation;
-  std::optional<bool> first_space_only;  // legacy: false
-  std::optional<bool> no_space;          // add_prefix_space: false
-  bool special_tokens_are_text = false;  // split_special_tokens
-  std::optional<int> extra_ids;          // sentinels
-  std::optional<SpecialTokens> tokens;   // their ids, as a run keeps them
-  std::vector<std::string> remarks;      // on what is not computed
+  std::optional<bool> first_space_only;      // legacy: false
+  std::optional<bool> no_space;              // add_prefix_space: false
+  std::optional<bool> adds_begin, adds_end;  // add_bos_token, add_eos_token, of a Llama's
+  bool special_tokens_are_text = false;      // split_special_tokens
+  std::optional<int> extra_ids;              // sentinels
+  std::optional<SpecialTokens> tokens;       // their ids, as a run keeps them
+  std::vector<std::string> remarks;          // on what is not computed
 };
 
 // Reads the folder's files; absent ones say nothing. Error(kData) that names file and key for what is

@@ -4,6 +4,7 @@
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/interop/export.h"
 #include "crosstalk/models/interop/names.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/training/trained.h"
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"
@@ -249,8 +250,8 @@ TEST(ExportTest, PartsOfDifferentSizesHaveNoPublishedForm) {
 }
 
 // A Llama of two megabytes a layer.
-void StoreLlama(const std::string& path, int64_t layers) {
-  const int64_t d = 256, d_ff = 512, vocabulary = 640;
+void StoreLlama(const std::string& path, int64_t layers, int64_t vocabulary = 640) {
+  const int64_t d = 256, d_ff = 512;
   Folder folder{Json::MakeObject({{"model_type", "llama"},
                                   {"hidden_size", d},
                                   {"intermediate_size", d_ff},
@@ -274,6 +275,21 @@ void StoreLlama(const std::string& path, int64_t layers) {
     for (const char* name : {"input", "post_attention"}) add(StrCat(layer, name, "_layernorm.weight"), {d});
   }
   Store(folder, path);
+}
+
+// Its ids are those of its tokenizer.model, and none is padding.
+TEST(ImportTest, ALlamaComesWithASentencePieceModelAlone) {
+  const TempDir dir;
+  StoreLlama(dir / "llama", 1, 620);
+  const std::string source = ParityFolder("../../../models/text/tokenizers/llama_form") + "/tokenizer.model";
+  std::filesystem::copy(source, dir / "llama");
+  ImportModel(dir / "llama", dir / "model", {});
+  const Trained model = Open(dir / "model");
+  EXPECT_EQ(model.tokenizer->vocab_size(), 620);
+  EXPECT_EQ(model.tokenizer->special_tokens().pad, kNoToken);
+  EXPECT_EQ(TemplateOf(*model.tokenizer, 1), (PairTemplate{{-1, 1, 0}, {0, kNoToken, 0}}));
+  ExportModel(model, dir / "out", {});
+  EXPECT_EQ(ReadFile(dir / "out/tokenizer.model"), ReadFile(source));
 }
 
 // Beside the model: the tensor whose layout changes, in both layouts at once. Blocks may be an eighth too large.

@@ -270,6 +270,47 @@ TEST(BpeTokenizerTest, LlamasFormIsItsSentencePieceModel) {
                        {"tokenizer.json and tokenizer.model", "name the file to use"});
 }
 
+// tokenizer.model alone, as the first Llamas came: every id is a piece's, and a text begins as tokenizer.json has it.
+TEST(BpeTokenizerTest, ALlamasSentencePieceModelAddsNoIds) {
+  const std::string folder = SourceFolder("llama_form"), begin = R"({"tokenizer_class": "LlamaTokenizer")";
+  const PairTemplate after_begin = TemplateOf(*OpenTokenizer(folder, 0), 1);
+  const struct {
+    const char* model_type;
+    std::string config;  // tokenizer_config.json; none: by model_type
+    int ids;
+    int32_t pad;
+    PairTemplate single;
+  } kCases[] = {{"llama", "", 620, kNoToken, after_begin},
+                {"mistral", "", 620, kNoToken, after_begin},
+                {"llama", begin + R"(, "pad_token": "</s>"})", 620, kNoToken, after_begin},
+                {"llama",
+                 begin + R"(, "add_bos_token": false, "add_eos_token": true, "legacy": false})",
+                 620,
+                 kNoToken,
+                 {{0, kNoToken, 0}, {-1, 2, 0}}},
+                {"llama", begin + R"(, "pad_token": "<pad>"})", 621, 620, after_begin}};
+  for (const auto& [type, config, ids, pad, single] : kCases) {
+    SCOPED_TRACE(StrCat(type, " ", config));
+    const TempDir dir;
+    std::filesystem::copy(folder + "/tokenizer.model", dir.path());
+    WriteFileAtomically(dir / "config.json", StrCat("{\"model_type\": \"", type, "\"}"));
+    if (!config.empty()) WriteFileAtomically(dir / "tokenizer_config.json", config);
+    if (ids == 621) WriteFileAtomically(dir / "added_tokens.json", R"({"<pad>": 620})");
+    std::vector<std::string> remarks;
+    const std::shared_ptr<const Tokenizer> tokenizer = OpenTokenizer(dir.path(), 0, &remarks);
+    EXPECT_EQ(Join(remarks, "; "), "");
+    EXPECT_EQ(tokenizer->vocab_size(), ids);
+    EXPECT_EQ(tokenizer->special_tokens().pad, pad);
+    EXPECT_EQ(TemplateOf(*tokenizer, 1), single);
+    const Row cut = tokenizer->Encode("the </s> cat");
+    EXPECT_EQ(std::count(cut.begin(), cut.end(), 2), 1);
+    EXPECT_EQ(TokenizerDifference(*tokenizer, *LoadTokenizer(tokenizer->FileContents(), "kept", 0)), "");
+    const TempDir written;
+    for (const auto& [name, contents] : tokenizer->PublishedFiles()) WriteFileAtomically(written / name, contents);
+    EXPECT_EQ(TokenizerDifference(*tokenizer, *OpenTokenizer(written.path(), 0)), "");
+  }
+}
+
 TEST(BpeTokenizerTest, ANovelComesBackToTheByte) {
   const char* data = std::getenv("CROSSTALK_DATA");
   if (data == nullptr) GTEST_SKIP() << "CROSSTALK_DATA is not set";
