@@ -67,8 +67,8 @@ int Import(const ImportSettings& settings) {
     std::vector<std::string> names;
     for (const AttentionKind kind : settings.attention) names.emplace_back(Name(kind));
     PrintMessage("import: ", Join(names, ", "), " attention: largest difference from the folder's own logits ",
-                 result.difference->composed, " composed, ", result.difference->fused,
-                 " fused, which adds in another order");
+                 result.difference->composed, " composed, ", result.difference->fused, " fused",
+                 result.difference->fused == 0 ? "" : ", which adds in another order");
   }
   return 0;
 }
