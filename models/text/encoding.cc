@@ -45,8 +45,11 @@ void Truncate(int64_t most, Truncation truncation, int64_t* first, int64_t* seco
 
 PairTemplate TemplateOf(const Tokenizer& tokenizer, int texts) {
   CROSSTALK_CHECK(texts == 1 || texts == 2, "pair encoding: ", texts, " texts; must be 1 or 2");
-  if (PairTemplate own = tokenizer.OwnTemplate(texts); !own.empty()) return own;
-  const SpecialTokens& special = tokenizer.special_tokens();
+  PairTemplate own = tokenizer.OwnTemplate(texts);
+  return own.empty() ? TemplateOf(tokenizer.special_tokens(), texts) : own;
+}
+
+PairTemplate TemplateOf(const SpecialTokens& special, int texts) {
   const bool bert = special.begin != kNoToken && special.separator != kNoToken;
   PairTemplate form;
   if (bert) form.push_back({-1, special.begin, 0});

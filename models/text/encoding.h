@@ -14,8 +14,8 @@
 #pragma GCC visibility push(default)
 namespace crosstalk {
 
-// What stands where. A published byte-pair encoding has a template of its own; of the others one with a begin and a
-// separator token has BERT's form, and any other T5's:
+// What stands where. A published tokenizer may have a template of its own (Tokenizer::OwnTemplate); of the others one
+// with a begin and a separator token has BERT's form, and any other T5's:
 //   BERT  [CLS] A [SEP]   [CLS] A [SEP] B [SEP]   segment 1 from B on
 //   T5    A </s>          A </s> B </s>           segment 0
 PairTemplate TemplateOf(const Tokenizer& tokenizer, int texts);  // 1 or 2 texts
@@ -71,6 +71,9 @@ namespace crosstalk {
 // Texts with blanks, and how a T5 reads them: as span corruption shows it hidden spans, a sentinel for each.
 
 inline constexpr std::string_view kBlank = "___";
+
+// What the special tokens alone make of it.
+PairTemplate TemplateOf(const SpecialTokens& special, int texts);
 
 // The texts between the blanks of `text`, one more than there are: a blank is three underscores or more.
 std::vector<std::string> SplitAtBlanks(std::string_view text);

@@ -257,61 +257,6 @@ void ReadDecoder(const JsonReader& file, const std::string& name, BpeModel* mode
   decoder.RejectUnread();
 }
 
-int32_t IdOfPair(const JsonReader& processor, const char* key) {
-  const Json::Array& token = processor.Array(key);
-  if (token.size() != 2 || !token[1].is_int() || token[1].AsInt() < 0 ||
-      token[1].AsInt() > static_cast<int64_t>(kMaxVocabulary)) {
-    processor.FailAt(key, "must be a token and its id");
-  }
-  return static_cast<int32_t>(token[1].AsInt());
-}
-
-void ReadPostProcessor(const JsonReader& processor, const std::string& name, BpeModel* model) {
-  const std::string& type = processor.String("type");
-  for (const char* key :
-       {"add_prefix_space", "trim_offsets", "use_regex"}) {  // of the bytes that tokens are said to have
-    if (processor.Has(key)) processor.Bool(key);
-  }
-  if (type == "Sequence") {
-    for (const Json& one : processor.Array("processors")) {
-      if (!one.is_object()) processor.FailAt("processors", "must hold objects");
-      const JsonReader step(one, name + ": post_processor");
-      if (step.String("type") == "Sequence") RefuseType(step, "ByteLevel or a template");
-      ReadPostProcessor(step, name, model);
-    }
-  } else if (type == "TemplateProcessing") {
-    model->single = ReadTemplate(processor, "single", name);
-    model->pair = ReadTemplate(processor, "pair", name);
-    processor.Object("special_tokens");
-  } else if (type == "RobertaProcessing" || type == "BertProcessing") {
-    const int32_t begin = IdOfPair(processor, "cls"), end = IdOfPair(processor, "sep");
-    const bool bert = type == "BertProcessing";
-    model->single = {{-1, begin, 0}, {0, kNoToken, 0}, {-1, end, 0}};
-    model->pair = model->single;
-    if (!bert) model->pair.push_back({-1, end, 0});
-    model->pair.push_back({1, kNoToken, bert ? 1 : 0});
-    model->pair.push_back({-1, end, bert ? 1 : 0});
-  } else if (type != "ByteLevel") {
-    RefuseType(processor, "ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing or a Sequence of these");
-  }
-  processor.RejectUnread();
-}
-
-// Each text once, in order, and ids of the vocabulary.
-void CheckTemplates(const BpeModel& model, const std::string& name) {
-  for (const auto& [form, texts] : {std::pair(&model.single, std::vector<int>{0}), {&model.pair, {0, 1}}}) {
-    std::vector<int> found;
-    for (const TemplatePart& part : *form) {
-      if (part.text >= 0) found.push_back(part.text);
-      if (part.text >= 0 || static_cast<size_t>(part.id) < model.pieces.size() + model.more.size()) continue;
-      Fail(ErrorKind::kData, name, ": post_processor: the id ", part.id, " is not in the vocabulary");
-    }
-    if (found == texts) continue;
-    Fail(ErrorKind::kData, name, ": post_processor: its form of ", texts.size(), texts.size() == 1 ? " text" : " texts",
-         " must have each of them once, in order");
-  }
-}
-
 // The special tokens by the names of tokenizer_config.json; where these say none, the usual ones among the tokens.
 SpecialTokens RolesOf(const TokenizerSettings& settings, const std::vector<AddedToken>& tokens) {
   const auto id_of = [&](std::string_view text) {
@@ -375,7 +320,7 @@ std::shared_ptr<const Tokenizer> FinishedBpe(BpeModel model, std::vector<Literal
     Fail(ErrorKind::kData, name, ": tokens.", field.key, ": is not in the vocabulary of ", ids);
   }
   model.sentinels = SentinelsAmong(resolved);
-  CheckTemplates(model, name);
+  CheckTemplates(model.single, model.pair, ids, name);
   return MakeBpeTokenizer(std::move(model), name, num_sentinels);
 }
 
@@ -397,7 +342,7 @@ std::shared_ptr<const Tokenizer> ReadBpe(const JsonReader& file, const JsonReade
   if (bpe.byte_level && precedence == Precedence::kSettings) TakePrefix(settings, &bpe);
   ReadDecoder(file, name, &bpe);
   if (file.Has("post_processor") && !file.Value("post_processor").is_null()) {
-    ReadPostProcessor(file.Object("post_processor"), name, &bpe);
+    ReadPostProcessor(file.Object("post_processor"), name, &bpe.single, &bpe.pair);
   }
   file.RejectUnread();
   return FinishedBpe(std::move(bpe), {}, tokens, name, num_sentinels, settings);

@@ -24,31 +24,59 @@ std::string TemplateText(const PairTemplate& form) {
   return Join(parts, " ");
 }
 
+// A WordPiece has the template of its special tokens.
 void CheckPostProcessor(const JsonReader& file, const Tokenizer& tokenizer, const std::string& name) {
   if (!file.Has("post_processor") || file.Value("post_processor").is_null()) return;
   const JsonReader processor = file.Object("post_processor");
-  const std::string& type = processor.String("type");
-  const std::string single = TemplateText(TemplateOf(tokenizer, 1)), pair = TemplateText(TemplateOf(tokenizer, 2));
-  const auto expect = [&](const char* key, const std::string& there, const std::string& expected) {
-    if (there != expected) {
-      processor.FailAt(key, "makes ", Excerpt(there), " of a text, where ", expected, " is understood");
-    }
+  PairTemplate single = {{0, kNoToken, 0}}, pair = {{0, kNoToken, 0}, {1, kNoToken, 1}};
+  ReadPostProcessor(processor, name, &single, &pair);
+  const auto expect = [&](const char* key, const PairTemplate& there, int texts) {
+    const PairTemplate expected = TemplateOf(tokenizer, texts);
+    if (there == expected) return;
+    processor.FailAt(key, "makes ", Excerpt(TemplateText(there)), " of a text, where ", TemplateText(expected),
+                     " is understood");
   };
-  if (type == "TemplateProcessing") {
-    expect("single", TemplateText(ReadTemplate(processor, "single", name)), single);
-    expect("pair", TemplateText(ReadTemplate(processor, "pair", name)), pair);
-  } else if (type == "BertProcessing") {
-    const auto id_of = [&](const char* key) {
-      const Json::Array& token = processor.Array(key);
-      if (token.size() != 2 || !token[1].is_int()) processor.FailAt(key, "must be a token and its id");
-      return token[1].AsInt();
-    };
-    const int64_t begin = id_of("cls"), end = id_of("sep");
-    expect("cls", StrCat(begin, ":0 A:0 ", end, ":0"), single);
-  } else {
-    RefuseType(processor, "TemplateProcessing or BertProcessing");
+  expect("single", single, 1);
+  expect("pair", pair, 2);
+}
+
+int32_t IdOfPair(const JsonReader& processor, const char* key) {
+  const Json::Array& token = processor.Array(key);
+  if (token.size() != 2 || !token[1].is_int() || token[1].AsInt() < 0 ||
+      token[1].AsInt() > static_cast<int64_t>(kMaxVocabulary)) {
+    processor.FailAt(key, "must be a token and its id");
   }
-  processor.RejectUnread();
+  return static_cast<int32_t>(token[1].AsInt());
+}
+
+// The member "single" or "pair" of a post_processor of the type TemplateProcessing.
+PairTemplate ReadTemplate(const JsonReader& processor, const char* key, const std::string& name) {
+  PairTemplate form;
+  const JsonReader tokens = processor.Object("special_tokens");
+  for (const Json& one : processor.Array(key)) {
+    if (!one.is_object() || one.AsObject().size() != 1) processor.FailAt(key, "must hold objects of one member");
+    const JsonReader part(one, name + ": post_processor." + key);
+    const bool is_token = part.Has("SpecialToken");
+    const JsonReader inner = part.Object(is_token ? "SpecialToken" : "Sequence");
+    const std::string& what = inner.String("id");
+    const auto segment = static_cast<int32_t>(inner.Int("type_id", 0, 1));
+    inner.RejectUnread();
+    if (!is_token) {
+      if (what != "A" && what != "B") processor.FailAt(key, "the text ", Quoted(what), " is neither A nor B");
+      form.push_back({what == "A" ? 0 : 1, kNoToken, segment});
+      continue;
+    }
+    const JsonReader token = tokens.Object(what);
+    const Json::Array& ids = token.Array("ids");
+    token.String("id");
+    token.Array("tokens");
+    token.RejectUnread();
+    const bool is_id = ids.size() == 1 && ids[0].is_int() && ids[0].AsInt() >= 0 &&
+                       ids[0].AsInt() < static_cast<int64_t>(kMaxVocabulary);
+    if (!is_id) processor.FailAt("special_tokens", Quoted(what), " is not one id");
+    form.push_back({-1, static_cast<int32_t>(ids[0].AsInt()), segment});
+  }
+  return form;
 }
 
 BertRules ReadBertNormalizer(const JsonReader& normalizer) {
@@ -231,33 +259,49 @@ LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<
   return resolved;
 }
 
-PairTemplate ReadTemplate(const JsonReader& processor, const char* key, const std::string& name) {
-  PairTemplate form;
-  const JsonReader tokens = processor.Object("special_tokens");
-  for (const Json& one : processor.Array(key)) {
-    if (!one.is_object() || one.AsObject().size() != 1) processor.FailAt(key, "must hold objects of one member");
-    const JsonReader part(one, name + ": post_processor." + key);
-    const bool is_token = part.Has("SpecialToken");
-    const JsonReader inner = part.Object(is_token ? "SpecialToken" : "Sequence");
-    const std::string& what = inner.String("id");
-    const auto segment = static_cast<int32_t>(inner.Int("type_id", 0, 1));
-    inner.RejectUnread();
-    if (!is_token) {
-      if (what != "A" && what != "B") processor.FailAt(key, "the text ", Quoted(what), " is neither A nor B");
-      form.push_back({what == "A" ? 0 : 1, kNoToken, segment});
-      continue;
-    }
-    const JsonReader token = tokens.Object(what);
-    const Json::Array& ids = token.Array("ids");
-    token.String("id");
-    token.Array("tokens");
-    token.RejectUnread();
-    const bool is_id = ids.size() == 1 && ids[0].is_int() && ids[0].AsInt() >= 0 &&
-                       ids[0].AsInt() < static_cast<int64_t>(kMaxVocabulary);
-    if (!is_id) processor.FailAt("special_tokens", Quoted(what), " is not one id");
-    form.push_back({-1, static_cast<int32_t>(ids[0].AsInt()), segment});
+void ReadPostProcessor(const JsonReader& processor, const std::string& name, PairTemplate* single, PairTemplate* pair) {
+  const std::string& type = processor.String("type");
+  for (const char* key :
+       {"add_prefix_space", "trim_offsets", "use_regex"}) {  // of the bytes that tokens are said to have
+    if (processor.Has(key)) processor.Bool(key);
   }
-  return form;
+  if (type == "Sequence") {
+    for (const Json& one : processor.Array("processors")) {
+      if (!one.is_object()) processor.FailAt("processors", "must hold objects");
+      const JsonReader step(one, name + ": post_processor");
+      if (step.String("type") == "Sequence") RefuseType(step, "ByteLevel or a template");
+      ReadPostProcessor(step, name, single, pair);
+    }
+  } else if (type == "TemplateProcessing") {
+    *single = ReadTemplate(processor, "single", name);
+    *pair = ReadTemplate(processor, "pair", name);
+    processor.Object("special_tokens");
+  } else if (type == "RobertaProcessing" || type == "BertProcessing") {
+    const int32_t begin = IdOfPair(processor, "cls"), end = IdOfPair(processor, "sep");
+    const bool bert = type == "BertProcessing";
+    *single = {{-1, begin, 0}, {0, kNoToken, 0}, {-1, end, 0}};
+    *pair = *single;
+    if (!bert) pair->push_back({-1, end, 0});
+    pair->push_back({1, kNoToken, bert ? 1 : 0});
+    pair->push_back({-1, end, bert ? 1 : 0});
+  } else if (type != "ByteLevel") {
+    RefuseType(processor, "ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing or a Sequence of these");
+  }
+  processor.RejectUnread();
+}
+
+void CheckTemplates(const PairTemplate& single, const PairTemplate& pair, int64_t ids, const std::string& name) {
+  for (const auto& [form, texts] : {std::pair(&single, std::vector<int>{0}), {&pair, {0, 1}}}) {
+    std::vector<int> found;
+    for (const TemplatePart& part : *form) {
+      if (part.text >= 0) found.push_back(part.text);
+      if (part.text >= 0 || part.id < ids) continue;
+      Fail(ErrorKind::kData, name, ": post_processor: the id ", part.id, " is not in the vocabulary");
+    }
+    if (found == texts) continue;
+    Fail(ErrorKind::kData, name, ": post_processor: its form of ", texts.size(), texts.size() == 1 ? " text" : " texts",
+         " must have each of them once, in order");
+  }
 }
 
 std::vector<std::string> ReadPieceMap(const Json& map, const std::string& source) {
@@ -353,9 +397,9 @@ std::shared_ptr<const Tokenizer> PublishedTokenizerFromJson(const Json& json, co
   if (type != "WordPiece" && type != "Unigram") {
     model.FailAt("type", Quoted(type), " is not understood; WordPiece, Unigram and BPE are");
   }
+  if (type == "Unigram") return ReadUnigram(file, model, name, tokens, num_sentinels, settings);
   std::shared_ptr<const Tokenizer> tokenizer =
-      type == "WordPiece" ? ReadWordPiece(file, model, name, tokens, num_sentinels, settings, precedence)
-                          : ReadUnigram(file, model, name, tokens, num_sentinels, settings);
+      ReadWordPiece(file, model, name, tokens, num_sentinels, settings, precedence);
   CheckPostProcessor(file, *tokenizer, name);
   file.RejectUnread();
   return tokenizer;

@@ -40,9 +40,8 @@ enum class Precedence { kFile, kSettings };
 //   decoder        ByteLevel; or Replace of ▁, ByteFallback, Fuse and Strip of a space
 // Added tokens are literal tokens; <extra_id_0>, <extra_id_1>, … are the sentinels, at whatever ids they have.
 // Where the two libraries differ, SentencePiece's way is taken: its table is applied from left to right to the longest
-// match, not grapheme by grapheme; a special token's piece is not found in a text; scores are floats. The template must
-// be BERT's or T5's (encoding.h), except of BPE, which may have any. Truncation and padding are a batch's affair and
-// not looked at.
+// match, not grapheme by grapheme; a special token's piece is not found in a text; scores are floats. A WordPiece's
+// template must be BERT's (encoding.h). Truncation and padding are a batch's affair and not looked at.
 //
 // Error(kData) with `name` and the key's path for every key and value that is not understood. Without sentinels of its
 // own it gets `num_sentinels` above its ids.
@@ -98,8 +97,10 @@ std::shared_ptr<const Tokenizer> ReadBpe(const JsonReader& file, const JsonReade
 
 // {"[PAD]": 0, …} by id; the ids must be 0 and up without a gap. `source` is for messages.
 std::vector<std::string> ReadPieceMap(const Json& map, const std::string& source);
-// The member "single" or "pair" of a post_processor of the type TemplateProcessing.
-PairTemplate ReadTemplate(const JsonReader& processor, const char* key, const std::string& name);
+// What a post_processor puts around one text and around two; what it does not say stays.
+void ReadPostProcessor(const JsonReader& processor, const std::string& name, PairTemplate* single, PairTemplate* pair);
+// Error(kData) unless each has its texts once, in order, and special tokens below `ids`.
+void CheckTemplates(const PairTemplate& single, const PairTemplate& pair, int64_t ids, const std::string& name);
 // The ids of the sentinels 0, 1, … among the tokens, as far as there is one of each number.
 std::vector<int32_t> SentinelsAmong(const LiteralsAndMore& resolved);
 
@@ -126,6 +127,8 @@ Json PublishedJson(const BpeModel& model, const Tokenizer& tokenizer);
 // The same; `more` are the pieces above the model's, and `rules` rewrite text before it reads it.
 Json PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
                    const Tokenizer& tokenizer);
+// Its member post_processor, of the tokenizer's template.
+Json PostProcessorJson(const Tokenizer& tokenizer);
 // A token's members in tokenizer_config.json.
 Json AddedTokenJson(const LiteralToken& token, bool special);
 

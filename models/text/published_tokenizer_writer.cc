@@ -46,30 +46,6 @@ bool IsSpecialId(const Tokenizer& tokenizer, int32_t id) {
          id == ids.separator || id == ids.mask;
 }
 
-// The tokens around one text or two.
-Json PostProcessorJson(const Tokenizer& tokenizer) {
-  Json::Object tokens;
-  const auto form_of = [&](int texts) {
-    Json list = Json::MakeArray();
-    for (const TemplatePart& part : TemplateOf(tokenizer, texts)) {
-      const bool is_token = part.text < 0;
-      const std::string name = is_token ? tokenizer.TokenText(part.id) : part.text == 0 ? "A" : "B";
-      list.Append(Json::MakeObject({{is_token ? "SpecialToken" : "Sequence",
-                                     Json::MakeObject({{"id", name}, {"type_id", int64_t{part.segment}}})}}));
-      const bool known = std::any_of(tokens.begin(), tokens.end(), [&](const auto& one) { return one.first == name; });
-      if (!is_token || known) continue;
-      tokens.emplace_back(
-          name, Json::MakeObject(
-                    {{"id", name}, {"ids", Json::MakeArray({int64_t{part.id}})}, {"tokens", Json::MakeArray({name})}}));
-    }
-    return list;
-  };
-  Json single = form_of(1), pair = form_of(2);
-  return OfType("TemplateProcessing", {{"single", std::move(single)},
-                                       {"pair", std::move(pair)},
-                                       {"special_tokens", Json::MakeObject(std::move(tokens))}});
-}
-
 Json WholeFile(Json added, Json normalizer, Json pre_tokenizer, Json decoder, Json model, const Tokenizer& tokenizer) {
   return Json::MakeObject({{"version", "1.0"},
                            {"truncation", nullptr},
@@ -204,6 +180,29 @@ Json DecoderJson(const BpeModel& model) {
 }
 
 }  // namespace
+
+Json PostProcessorJson(const Tokenizer& tokenizer) {
+  Json::Object tokens;
+  const auto form_of = [&](int texts) {
+    Json list = Json::MakeArray();
+    for (const TemplatePart& part : TemplateOf(tokenizer, texts)) {
+      const bool is_token = part.text < 0;
+      const std::string name = is_token ? tokenizer.TokenText(part.id) : part.text == 0 ? "A" : "B";
+      list.Append(Json::MakeObject({{is_token ? "SpecialToken" : "Sequence",
+                                     Json::MakeObject({{"id", name}, {"type_id", int64_t{part.segment}}})}}));
+      const bool known = std::any_of(tokens.begin(), tokens.end(), [&](const auto& one) { return one.first == name; });
+      if (!is_token || known) continue;
+      tokens.emplace_back(
+          name, Json::MakeObject(
+                    {{"id", name}, {"ids", Json::MakeArray({int64_t{part.id}})}, {"tokens", Json::MakeArray({name})}}));
+    }
+    return list;
+  };
+  Json single = form_of(1), pair = form_of(2);
+  return OfType("TemplateProcessing", {{"single", std::move(single)},
+                                       {"pair", std::move(pair)},
+                                       {"special_tokens", Json::MakeObject(std::move(tokens))}});
+}
 
 Json AddedTokenJson(const LiteralToken& token, bool special) {
   return Json::MakeObject({{"content", token.text},

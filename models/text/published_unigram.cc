@@ -381,6 +381,12 @@ std::shared_ptr<const Tokenizer> ReadUnigram(const JsonReader& file, const JsonR
   const auto in_pieces = static_cast<size_t>(on_top) - (resolved.more.size() - made.more.size());
   const size_t ids = unigram.pieces.size() + resolved.more.size();
   unigram.pieces.resize(unigram.pieces.size() - in_pieces);
+  if (file.Has("post_processor") && !file.Value("post_processor").is_null()) {
+    made.single = {{0, kNoToken, 0}};
+    made.pair = {{0, kNoToken, 0}, {1, kNoToken, 1}};
+    ReadPostProcessor(file.Object("post_processor"), name, &made.single, &made.pair);
+  }
+  file.RejectUnread();
   made.bytes = WriteModel(unigram);
   made.rules = std::move(rules);
   return Finished(std::move(made), ids, resolved, settings, name, num_sentinels);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_model.h"
 #include "crosstalk/models/text/text_rules.h"
@@ -198,8 +199,8 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::string kind() const override { return "sentencepiece"; }
   PairTemplate OwnTemplate(int texts) const override {
+    if (!model_.llama) return texts == 1 ? model_.single : model_.pair;
     PairTemplate form;
-    if (!model_.llama) return form;
     for (int text = 0; text < texts; ++text) {
       const SpecialTokens& ids = special_tokens();
       if (model_.llama->begin && ids.begin != kNoToken) form.push_back({-1, ids.begin, text});
@@ -219,7 +220,8 @@ class SentencePieceTokenizer : public Tokenizer {
                                  {"do_lower_case", albert->lower_case},
                                  {"keep_accents", albert->keep_accents}});
     }
-    if (!config.is_null()) return {{"spiece.model", model_.bytes}, {"tokenizer_config.json", config.DumpPretty()}};
+    if (!config.is_null() && model_.single.empty())
+      return {{"spiece.model", model_.bytes}, {"tokenizer_config.json", config.DumpPretty()}};
     const std::optional<UnigramModel> unigram = ReadUnigramModel(model_.bytes);
     CROSSTALK_CHECK(unigram, "the published form of tokenizers has no place for a SentencePiece model of this kind ",
                     "with rules about its text");
@@ -242,13 +244,15 @@ class SentencePieceTokenizer : public Tokenizer {
     if (model_.llama) {
       json.Set("llama", Json::MakeObject({{"begin", model_.llama->begin}, {"end", model_.llama->end}}));
     }
+    if (!model_.single.empty()) json.Set("post_processor", PostProcessorJson(*this));
     return json.Set("model", EncodeBase64(model_.bytes)).DumpPretty();
   }
 
  private:
   // Whether the model's own format says all of it.
   bool IsBare() const {
-    return !model_.rules && model_.more.empty() && model_.sentinels.empty() && !model_.sentinels_above && !model_.llama;
+    return !model_.rules && model_.more.empty() && model_.sentinels.empty() && !model_.sentinels_above &&
+           !model_.llama && model_.single.empty();
   }
   // tokenizer_config.json of a Llama.
   Json LlamaConfig() const {
@@ -392,6 +396,9 @@ std::shared_ptr<const Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel m
   auto marked = marks ? load(WithMark(bytes)) : nullptr;
   const Vocabulary vocabulary = ReadVocabulary(*processor, model, name);
   const int above = model.sentinels.empty() ? model.sentinels_above.value_or(num_sentinels) : 0;
+  const SpecialTokens& special = vocabulary.special_tokens;
+  if (model.single == TemplateOf(special, 1) && model.pair == TemplateOf(special, 2)) model.single = model.pair = {};
+  if (!model.single.empty()) CheckTemplates(model.single, model.pair, vocabulary.num_ids, name);
   return std::make_unique<SentencePieceTokenizer>(vocabulary, std::move(processor), std::move(marked), std::move(model),
                                                   above);
 }
@@ -413,6 +420,9 @@ std::shared_ptr<const Tokenizer> SentencePieceFromJson(const JsonReader& reader,
     const JsonReader form = reader.Object("llama");
     model.llama = {.begin = form.Bool("begin"), .end = form.Bool("end")};
     form.RejectUnread();
+  }
+  if (reader.Has("post_processor")) {
+    ReadPostProcessor(reader.Object("post_processor"), name, &model.single, &model.pair);
   }
   const auto pieces = static_cast<int64_t>(ReadPieces(*bytes).size() + model.more.size());
   if (reader.Value("sentinels").is_array()) {

@@ -32,6 +32,8 @@ struct SentencePieceModel {
   std::vector<int32_t> sentinels = {};
   std::optional<int> sentinels_above = {};
   std::optional<LlamaForm> llama = {};
+  // What stands around one text and around two; empty: what TemplateOf makes of the special tokens.
+  PairTemplate single = {}, pair = {};
 };
 
 // Errors call the model `name`. Special tokens are its own control pieces, at whatever ids it has them:

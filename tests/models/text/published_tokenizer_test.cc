@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/tokenizer_files.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -103,6 +104,27 @@ TEST(PublishedTokenizerTest, UnigramWithRulesBeforeItsModel) {
   ExpectKept(*tokenizer, "  CAF\u00c9s ``\u00bd  [MASK]cafe");
 }
 
+// The tokenizer of the folder that its published files make.
+std::shared_ptr<const Tokenizer> Republished(const Tokenizer& tokenizer) {
+  const TempDir dir;
+  for (const auto& [name, contents] : tokenizer.PublishedFiles()) WriteFileAtomically(dir / name, contents);
+  return OpenTokenizer(dir.path(), tokenizer.num_sentinels());
+}
+
+// As XLM-R's: two separators between two texts, and one segment.
+TEST(PublishedTokenizerTest, AUnigramMayHaveATemplateOfItsOwn) {
+  const std::string file =
+      Changed(kAlbert, {"{'Sequence': {'id': 'B', 'type_id': 1}} => {'SpecialToken': {'id': '[SEP]', 'type_id': 0}}, "
+                        "{'Sequence': {'id': 'B', 'type_id': 0}}"});
+  const PairTemplate pair = {{-1, 2, 0}, {0, kNoToken, 0}, {-1, 3, 0}, {-1, 3, 0}, {1, kNoToken, 0}, {-1, 3, 1}};
+  const std::shared_ptr<const Tokenizer> tokenizer = LoadTokenizer(file, "x", 0);
+  EXPECT_EQ(TemplateOf(*tokenizer, 1), TemplateOf(*LoadTokenizer(kAlbert, "x", 0), 1));
+  EXPECT_EQ(TemplateOf(*tokenizer, 2), pair);
+  EXPECT_EQ(TemplateOf(*Republished(*tokenizer), 2), pair);
+  CheckKept(*tokenizer, 0);
+  ExpectKept(*tokenizer, "a cafe");
+}
+
 TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
   const struct {
     const char *file, *change, *says;
@@ -125,8 +147,10 @@ TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
       {kAlbert, "'content': '\\''} => 'content': 'long text'}", "content"},
       {kAlbert, "'always' => 'last'", "prepend_scheme"},
       {kAlbert, "'replacement': '▁' => 'replacement': '_'", "replacement"},
-      {kAlbert, "{'Sequence': {'id': 'B', 'type_id': 1}} => {'Sequence': {'id': 'B', 'type_id': 0}}",
-       "post_processor.pair"},
+      {kAlbert, "{'Sequence': {'id': 'B', 'type_id': 1}} => {'Sequence': {'id': 'A', 'type_id': 1}}",
+       "post_processor: its form of 2 texts must have each of them once, in order"},
+      {kAlbert, "'ids': [3] => 'ids': [12]", "post_processor: the id 12 is not in the vocabulary"},
+      {kAlbert, "'TemplateProcessing' => 'Template'", "post_processor.type"},
       {kAlbert, "'unk_id': 1 => 'unk_id': 12", "unk_id"},
       {kAlbert, "['s', -2.0] => ['1', -2.0]", "is there twice"},
       {kAlbert, "['s', -2.0] => ['s', 1e300]", "score"},
@@ -136,13 +160,6 @@ TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
     const std::string changed = Changed(file, {change});
     testing::ExpectError([&] { LoadTokenizer(changed, "that.json"); }, ErrorKind::kData, {says, "that.json"});
   }
-}
-
-// The tokenizer of the folder that its published files make.
-std::shared_ptr<const Tokenizer> Republished(const Tokenizer& tokenizer) {
-  const TempDir dir;
-  for (const auto& [name, contents] : tokenizer.PublishedFiles()) WriteFileAtomically(dir / name, contents);
-  return OpenTokenizer(dir.path(), tokenizer.num_sentinels());
 }
 
 std::string AlbertModel() {
