@@ -233,8 +233,9 @@ void ModelConfig::Check(std::initializer_list<int32_t SpecialTokens::*> needed) 
   CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");
   CROSSTALK_CHECK_FIELD(norm_epsilon > 0 && norm_epsilon <= 1, "norm_epsilon", norm_epsilon, " is not in (0, 1]");
   CheckSpecialTokens(tokens, vocabulary, needed);
+  // A published language model may pad with one of its ends.
   for (const int32_t id : more_ends) {
-    CROSSTALK_CHECK_FIELD(id >= 0 && id < vocabulary && id != tokens.pad, "more_ends", "id ", id,
+    CROSSTALK_CHECK_FIELD(id >= 0 && id < vocabulary && (id != tokens.pad || name == "lm"), "more_ends", "id ", id,
                           " is padding, or not in the vocabulary of ", vocabulary);
   }
 }

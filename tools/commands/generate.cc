@@ -54,7 +54,7 @@ FieldTable<GenerateSettings> GenerateFields() {
            MakeOption(
                "--inputs", &S::inputs, "FILE",
                "Tensors (safetensors, .npz or .npy): input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; "
-               "all except padding by default.",
+               "by default all except padding that ends no text.",
                {.is_path = true})}),
       Grouped<S>(
           "How",
@@ -203,8 +203,10 @@ std::vector<std::vector<SearchAnswer>> SearchIds(const std::string& path, const 
 int WriteForIds(const GenerateSettings& settings, const Writing& writing, const Decoder& decoder) {
   const SearchOptions defaults = writing.writer != nullptr ? writing.writer->Defaults("") : SearchOptions();
   const SearchOptions options = OptionsFor(settings, defaults);
-  const std::vector<SearchInput> inputs =
-      ReadIds(*settings.inputs, decoder.config().vocabulary, decoder.config().tokens.pad);
+  const ModelConfig& config = decoder.config();
+  // Padding that ends texts is a token of a text, as far as no mask hides it.
+  const int32_t pad = config.EndsText(config.tokens.pad) ? kNoToken : config.tokens.pad;
+  const std::vector<SearchInput> inputs = ReadIds(*settings.inputs, config.vocabulary, pad);
   Answers answers(writing, settings.json);
   ForTogether(inputs.size(), options.batch, [&](size_t begin, size_t end) {
     const auto first = inputs.begin() + static_cast<int64_t>(begin);

@@ -252,6 +252,24 @@ TEST_F(DecodersTest, ATokenizerHasOneOfSeveralEnds) {
   ExpectRefused({"eos_token_id is the id 5 in config.json, but 598 in the tokenizer"});
 }
 
+// Fine-tuned models often pad with one of their ends.
+TEST_F(DecodersTest, PaddingMayBeAnEnd) {
+  Folder folder = Load("gpt2");
+  const auto answer = [&](const Json& pad) {
+    folder.config.Set("pad_token_id", pad);
+    Store(folder, In());
+    WriteFileAtomically(In() + "/generation_config.json", R"({"eos_token_id": [1, 7]})");
+    ExpectRoundTrip();
+    WriteIds(dir_ / "prompt.safetensors", {5, 1, 6, 7, 4});
+    return Succeeded(RunCommand({"generate", Model(), "--inputs", dir_ / "prompt.safetensors", "--json",
+                                 "--temperature", "0", "--max-length", "9"}))
+        .output;
+  };
+  const std::string expected = answer(Json());
+  EXPECT_EQ(answer(1), expected);
+  EXPECT_EQ(answer(7), expected);
+}
+
 // A query sees itself and the window - 1 keys before it, in each of the two layers; null: all.
 TEST_F(DecodersTest, AMistralSeesNoFartherThanItsWindow) {
   Folder folder = Load("llama_tied_gqa");
