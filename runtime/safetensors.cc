@@ -274,7 +274,10 @@ void WriteSafetensors(FileWriter& file, std::span<const NamedTensor> tensors,
   WriteSources(file, sources, metadata, halves);
 }
 
-void WriteSafetensors(FileWriter& file, std::vector<TensorSource> tensors) { WriteSources(file, tensors, {}, {}); }
+void WriteSafetensors(FileWriter& file, const std::vector<TensorSource>& tensors,
+                      const std::map<std::string, std::string>& metadata, const HalfTensors& halves) {
+  WriteSources(file, tensors, metadata, halves);
+}
 
 void SortAsInFile(std::vector<NamedTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {

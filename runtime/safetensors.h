@@ -86,7 +86,8 @@ struct TensorSource {
   std::function<Tensor()> read;
 };
 // The same bytes; reads one tensor after the other, each once, in the order of SortAsInFile.
-void WriteSafetensors(FileWriter& file, std::vector<TensorSource> tensors);
+void WriteSafetensors(FileWriter& file, const std::vector<TensorSource>& tensors,
+                      const std::map<std::string, std::string>& metadata = {}, const HalfTensors& halves = {});
 // Larger elements first, then by name.
 void SortAsInFile(std::vector<NamedTensor>& tensors);
 

@@ -170,26 +170,41 @@ bool HoldsExactly(HalfFormat format, const Tensor& tensor) {
   });
 }
 
-// JoinParts, with Error(kUsage) where they cannot be joined.
-std::vector<NamedTensor> Joined(const std::vector<NamedTensor>& tensors, const std::string& checkpoint) {
-  std::vector<NamedTensor> joined = JoinParts(tensors);
-  for (const NamedTensor& one : joined) {
-    CROSSTALK_CHECK(!one.name.ends_with(']'), checkpoint, ": ", one.name, " is ", one.tensor.dtype(),
-                    one.tensor.shape(), ", but the published form has equal parts of one tensor there");
+// Adds a tensor; `recorded` is the type that it had.
+void AddTensor(TensorSource source, const std::string& recorded, ExportDType dtype, PublishedWeights* weights) {
+  const std::optional<HalfFormat> half = HalfOf(dtype, recorded);
+  if (half && source.dtype == DType::kFloat32) {
+    if (dtype == ExportDType::kKeep && !HoldsExactly(*half, source.read())) {
+      weights->widened.push_back(source.name);
+    } else {
+      weights->halves.emplace(source.name, *half);
+    }
   }
-  return joined;
+  weights->tensors.push_back(std::move(source));
 }
 
-void AddTensor(const std::string& name, const Tensor& value, const std::string& recorded, ExportDType dtype,
-               PublishedWeights* weights) {
-  weights->tensors.push_back({name, value});
-  const std::optional<HalfFormat> half = HalfOf(dtype, recorded);
-  if (!half || value.dtype() != DType::kFloat32) return;
-  if (dtype == ExportDType::kKeep && !HoldsExactly(*half, value)) {
-    weights->widened.push_back(name);
-  } else {
-    weights->halves.emplace(name, *half);
+// A tensor of one parameter, or of several, which are its parts in order. Error(kUsage) for parts of different shapes.
+TensorSource SourceOf(const std::string& name, const std::vector<NamedParameter>& parts, const PublishedNames& names,
+                      const Trained& any) {
+  const int64_t ids = any.model->config().vocabulary;
+  const auto shape_of = [&](const NamedParameter& part) {
+    return PublishedShape(names.UsualName(part.name).layout, part, ids);
+  };
+  Shape shape = shape_of(parts[0]);
+  for (const NamedParameter& part : parts) {
+    CROSSTALK_CHECK(shape_of(part) == shape, any.checkpoint, ": ", part.name, " is ", shape_of(part), " and ",
+                    parts[0].name, " is ", shape, ", but ", name, " has equal parts in the published form");
   }
+  if (parts.size() > 1) shape[shape.rank() - 1] *= std::ssize(parts);
+  const auto read = [name, parts, &names, ids] {
+    if (parts.size() == 1) return PublishedValue(parts[0], names, ids);
+    std::vector<NamedTensor> values;
+    for (const NamedParameter& part : parts) {
+      values.push_back({PartName(name, static_cast<int>(values.size())), PublishedValue(part, names, ids)});
+    }
+    return JoinParts(values)[0].tensor;
+  };
+  return {name, parts[0].value.dtype(), shape, read};
 }
 
 }  // namespace
@@ -202,20 +217,19 @@ bool SameConfiguration(const Json& ours, const Json& theirs) {
 
 PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, const PublishedNames& names,
                            ExportDType dtype) {
-  const int64_t vocabulary = any.model->config().vocabulary;
   PublishedWeights weights;
   std::map<std::string, NamedParameter> by_path;
   for (const NamedParameter& parameter : any.model->Parameters()) by_path.emplace(parameter.name, parameter);
   std::set<std::string> written;  // paths
-  // The value of a parameter by its usual name; nothing where it is none's.
-  const auto value_of = [&](const std::string& usual) -> std::optional<Tensor> {
+  // Adds the parameter of a usual name, if there is one.
+  const auto add = [&](const std::string& usual, std::vector<NamedParameter>* parts) {
     std::vector<PublishedName> paths = names.PathsOf(usual);
     if (IsExtension(usual)) paths = {{usual.substr(kExtensionPrefix.size()), Layout::kSame}};
     const auto path =
         std::find_if(paths.begin(), paths.end(), [&](const PublishedName& one) { return by_path.count(one.name) > 0; });
-    if (path == paths.end()) return std::nullopt;
+    if (path == paths.end()) return;
     written.insert(path->name);
-    return PublishedValue(by_path.at(path->name), names, vocabulary);
+    parts->push_back(by_path.at(path->name));
   };
   if (record != nullptr) {
     std::vector<std::string> all;
@@ -225,31 +239,28 @@ PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, co
     for (const NamedTensor& tensor : record->without_effect) kept.emplace(tensor.name, tensor.tensor);
     for (const PublishedRecord::StoredTensor& stored : record->tensors) {
       if (const auto found = kept.find(stored.name); found != kept.end()) {
-        AddTensor(stored.name, found->second, stored.dtype, dtype, &weights);
+        const Tensor& tensor = found->second;
+        AddTensor({stored.name, tensor.dtype(), tensor.shape(), [tensor] { return tensor; }}, stored.dtype, dtype,
+                  &weights);
         continue;
       }
       const std::string usual = names.Usual(stored.name, prefix);
-      const int parts = names.PartsOf(usual);
-      std::vector<NamedTensor> values;
-      for (int i = 0; i < std::max(parts, 1); ++i) {
-        const std::string name = parts > 0 ? PartName(usual, i) : usual;
-        if (std::optional<Tensor> value = value_of(name)) values.push_back({name, *std::move(value)});
-      }
-      if (std::ssize(values) < std::max(parts, 1)) {
+      const int count = names.PartsOf(usual);
+      std::vector<NamedParameter> parts;
+      for (int i = 0; i < std::max(count, 1); ++i) add(count > 0 ? PartName(usual, i) : usual, &parts);
+      if (std::ssize(parts) < std::max(count, 1)) {
         Fail(ErrorKind::kData, any.checkpoint, ": the tensor ", Quoted(stored.name),
              " that it was imported with belongs to none of its parameters");
       }
-      AddTensor(stored.name, Joined(values, any.checkpoint)[0].tensor, stored.dtype, dtype, &weights);
+      AddTensor(SourceOf(stored.name, parts, names, any), stored.dtype, dtype, &weights);
     }
   }
-  std::vector<NamedTensor> others;
+  std::map<std::string, std::vector<NamedParameter>> others;
   for (const auto& [name, parameter] : UsualParameters(*any.model, names)) {
     if (written.count(parameter.name) > 0) continue;
-    others.push_back({name, PublishedValue(parameter, names, vocabulary)});
+    others[name.ends_with(']') ? name.substr(0, name.rfind('[')) : name].push_back(parameter);
   }
-  for (const NamedTensor& other : Joined(others, any.checkpoint)) {
-    AddTensor(other.name, other.tensor, "F32", dtype, &weights);
-  }
+  for (const auto& [name, parts] : others) AddTensor(SourceOf(name, parts, names, any), "F32", dtype, &weights);
   return weights;
 }
 

@@ -54,15 +54,15 @@ std::vector<std::string> NotPublishable(const Model& model, const PublishedForm&
 
 // The tensors of a model as a published form has them, and what it cannot say of the model.
 
-// The tensors of the files to write, and which of them in 16 bits.
+// The tensors of the files to write, each made when it is read, and which of them in 16 bits.
 struct PublishedWeights {
-  std::vector<NamedTensor> tensors;
+  std::vector<TensorSource> tensors;
   HalfTensors halves;
   std::vector<std::string> widened;  // those that their recorded type does not hold
 };
 
 // Those of `record` under its names and in its types, as far as `dtype` keeps these; the others, and all where it is
-// null, under their usual names.
+// null, under their usual names. `any` and `names` must be there as long as the result.
 PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, const PublishedNames& names,
                            ExportDType dtype);
 

@@ -175,9 +175,9 @@ int64_t StepOf(const Trained& any) {
 
 std::vector<BundleTensor> BundleOf(const PublishedWeights& weights, int64_t step) {
   std::vector<BundleTensor> tensors;
-  for (const NamedTensor& named : weights.tensors) {
+  for (const TensorSource& named : weights.tensors) {
     tensors.push_back(
-        {named.name, weights.halves.count(named.name) > 0 ? kBundleBFloat16 : kBundleFloat32, named.tensor});
+        {named.name, weights.halves.count(named.name) > 0 ? kBundleBFloat16 : kBundleFloat32, named.read()});
   }
   tensors.push_back({kMeshStepName, kBundleInt64, Tensor::FromValues<int64_t>({}, {step})});
   return tensors;

@@ -307,6 +307,16 @@ TEST(ImportTest, AModelIsReadWithoutASecondCopy) {
   EXPECT_EQ(GetMemoryStats().peak_bytes, GetMemoryStats().live_bytes);
 }
 
+TEST(ExportTest, AModelIsWrittenWithoutASecondCopy) {
+  const TempDir dir;
+  StoreLlama(dir / "llama", 12);
+  const Trained model = Open(dir / "llama", {.tokenizer = TokenizerUse::kNone});
+  const int64_t before = GetMemoryStats().live_bytes, largest = 640 * 256 * 4;
+  ResetPeakMemory();
+  ExportModel(model, dir / "out", {.dtype = ExportDType::kBFloat16});
+  EXPECT_LE(GetMemoryStats().peak_bytes - before, 2 * largest);
+}
+
 TEST(HuggingFaceFolderTest, AFileThatChangesMeanwhileIsRefused) {
   const TempDir dir;
   StoreLlama(dir / "llama", 1);
