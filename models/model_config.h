@@ -104,7 +104,7 @@ struct ModelConfig {
   std::vector<int32_t> more_ends;  // ids that end a text beside tokens.end, as a published model may have them
   int64_t context = 0;             // lm: positions it is trained on, and writes with
   bool ends_texts = false;         // lm: it has learned to write tokens.end
-  bool answers = false;            // lm: it has learned to answer a text that tokens.end follows
+  bool answers = false;            // lm: it has learned to answer a text, after the tokenizer's end
   bool learns_padding = true;      // lm: looked up, the padding's row of the embedding has a gradient
   EncoderHeads heads;              // bert, albert
   int64_t segments = 2;            // bert, albert: kinds of segments: sentence A, sentence B

@@ -78,7 +78,7 @@ class LmWriter : public TextWriter {
     const std::vector<int32_t> own = tokenizer_->Encode(text);
     *begins = own.empty();
     ids.insert(ids.end(), own.begin(), own.end());
-    if (config_.answers && !own.empty()) ids.push_back(config_.tokens.end);
+    if (config_.answers && !own.empty()) ids.push_back(tokenizer_->special_tokens().end);
     return ids.empty() ? Beginning() : ids;
   }
   // The token before the beginning of a text: the end of another, where the model has learned to write that; else, as

@@ -251,6 +251,8 @@ TEST(LmWriterTest, AModelThatAnswersReadsTheEndOfItsPromptAndShowsItsAnswerAlone
   const auto tokenizer = MakeByteTokenizer(0);
   ModelConfig config = For(*tokenizer, TinyLm("talking"));
   config.answers = config.ends_texts = true;
+  config.more_ends = {1};  // the tokenizer's: a published model may have another first
+  config.tokens.end = 7;
   const Lm model(config, 3);
   const auto writer = model.MakeWriter(tokenizer);
   EXPECT_EQ(writer->Read("ab", 9).ids, (std::vector<int32_t>{'a' + 3, 'b' + 3, 1}));
