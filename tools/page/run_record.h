@@ -48,7 +48,7 @@ struct RunRecord {
   int64_t step = 0;  // the last of which there is a line
   bool finished = false;
   bool imported = false;  // a published model: no training has begun here, and nothing of one is missing
-  double seconds = 0;  // of the steps and evaluations of which there are lines
+  double seconds = 0;     // of the steps and evaluations of which there are lines
   std::vector<double> step_seconds;
 
   const Series* Training(std::string_view metric) const;
