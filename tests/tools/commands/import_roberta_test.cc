@@ -6,6 +6,7 @@
 
 #include "crosstalk/models/interop/export.h"
 #include "crosstalk/models/interop/import.h"
+#include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/parity.h"
@@ -52,6 +53,17 @@ TEST_F(ImportRobertaTest, EqualsItsEquations) {
       EXPECT_NE(gradient.At({2, j}), 0);
     }
   }
+}
+
+// Padding's positions are no text's.
+TEST_F(ImportRobertaTest, FinetuningReadsAsManyTokensAsThereArePositions) {
+  Publish(Load("roberta_seqcls"));
+  Succeeded(Import());
+  const Trained any = Open(Model(), {.tokenizer = TokenizerUse::kNone});
+  FinetuningLength length;
+  const int64_t tokens = FinetuningConfig(any, "sst-2", &length).objective.input_length;
+  EXPECT_EQ(tokens, any.model->config().longest_text());
+  EXPECT_EQ(tokens, *any.model->config().max_positions - 2);
 }
 
 TEST_F(ImportRobertaTest, RelativesAndOlderFilesAreRead) {
