@@ -258,7 +258,8 @@ PublishedWeights WeightsOf(const Trained& any, const PublishedRecord* record, co
   std::map<std::string, std::vector<NamedParameter>> others;
   for (const auto& [name, parameter] : UsualParameters(*any.model, names)) {
     if (written.count(parameter.name) > 0) continue;
-    others[name.ends_with(']') ? name.substr(0, name.rfind('[')) : name].push_back(parameter);
+    const auto part = WholeAndPart(name);
+    others[part ? part->first : name].push_back(parameter);
   }
   for (const auto& [name, parts] : others) AddTensor(SourceOf(name, parts, names, any), "F32", dtype, &weights);
   return weights;

@@ -175,17 +175,22 @@ int PublishedNames::PartsOf(std::string_view name) const {
   return parts;
 }
 
+std::optional<std::pair<std::string, int64_t>> WholeAndPart(const std::string& name) {
+  const size_t bracket = name.rfind('[');
+  if (bracket == std::string::npos) return std::nullopt;
+  const auto part = ReadNumber(std::string_view(name).substr(bracket + 1), 1);
+  if (!part || part->second != "]") return std::nullopt;
+  return std::pair(name.substr(0, bracket), part->first);
+}
+
 std::vector<NamedTensor> JoinParts(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> joined;
   std::map<std::string, std::map<int64_t, Tensor>> wholes;
   for (const NamedTensor& tensor : tensors) {
-    const size_t bracket = tensor.name.rfind('[');
-    const auto part =
-        bracket == std::string::npos ? std::nullopt : ReadNumber(std::string_view(tensor.name).substr(bracket + 1), 1);
-    if (!part || part->second != "]") {
-      joined.push_back(tensor);
+    if (const auto part = WholeAndPart(tensor.name)) {
+      wholes[part->first].emplace(part->second, tensor.tensor);
     } else {
-      wholes[tensor.name.substr(0, bracket)].emplace(part->first, tensor.tensor);
+      joined.push_back(tensor);
     }
   }
   for (const auto& [name, parts] : wholes) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/models/bert/bert.h"
@@ -151,7 +152,9 @@ inline bool IsExtension(std::string_view name) { return name.starts_with(kExtens
 std::optional<int64_t> MatchPattern(std::string_view pattern, std::string_view name, int64_t inner_layers);
 std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_layers);
 
+// The name of a part, and the whole's name and the part's number of one; none where it names a whole.
 inline std::string PartName(std::string_view name, int part) { return StrCat(name, "[", part, "]"); }
+std::optional<std::pair<std::string, int64_t>> WholeAndPart(const std::string& name);
 // By their usual names, in the published layout: parts together as the tensor that they are parts of, and back. What is
 // whole stays, and so do parts of different shapes.
 std::vector<NamedTensor> JoinParts(const std::vector<NamedTensor>& tensors);
