@@ -270,10 +270,9 @@ Continuation Continue(const PublishedModelOptions& options, ModelConfig& model) 
       if (each.empty()) each.assign(static_cast<size_t>(layers), all);
       for (size_t i = 0; i < each.size(); ++i) go_on(kinds[i % kinds.size()], each[i]);
     };
-    const int64_t decoder_layers = model.name == "t5" ? model.num_decoder_layers() : model.layers;
-    list(model.encoder_self, model.name == "t5" ? model.layers : model.num_blocks(), model.encoder_self_layers);
-    list(model.decoder_self, decoder_layers, model.decoder_self_layers);
-    list(model.encoder_decoder, decoder_layers, model.encoder_decoder_layers);
+    list(model.encoder_self, model.num_blocks(), model.encoder_self_layers);
+    list(model.decoder_self, model.num_decoder_layers(), model.decoder_self_layers);
+    list(model.encoder_decoder, model.num_decoder_layers(), model.encoder_decoder_layers);
   }
   OverKeysAlone(model.encoder_decoder);
   for (AttentionConfig& layer : model.encoder_decoder_layers) OverKeysAlone(layer);
