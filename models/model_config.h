@@ -146,6 +146,10 @@ struct ModelConfig {
     if (name == "lm") return context;
     return max_positions ? std::optional(*max_positions - first_position) : std::nullopt;
   }
+  // `length` tokens, or as many as an encoder has learned positions for, if those are fewer.
+  int64_t WithinPositions(int64_t length) const {
+    return max_positions ? std::min(length, *max_positions - first_position) : length;
+  }
   // Blocks of an encoder that has parameters of its own for each.
   int64_t num_blocks() const { return layer_groups.value_or(layers) * inner_layers.value_or(1); }
   bool EndsText(int32_t id) const {

@@ -103,8 +103,7 @@ ResolvedConfig DescribeTraining(const Model& published) {
   // That is of new weights: the default.
   config.model.initial_stddev.reset();
   int64_t& input_length = config.objective.input_length;
-  input_length = std::min(
-      input_length, config.model.name == "lm" ? input_length : config.model.longest_text().value_or(input_length));
+  input_length = config.model.WithinPositions(input_length);
   const int64_t sentinels = ObjectiveOf(config).tokenizer.sentinels;
   config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, config.model.vocabulary - sentinels);
   return ResolvedConfig(config);

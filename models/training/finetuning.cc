@@ -132,8 +132,7 @@ int64_t InputLength(const TrainingConfig& config, const TaskType& task, const Mo
     constexpr int64_t kShortest = 4;  // the field's
     length = std::min(length, std::max(kShortest, model->config().context + 1 - config.objective.target_length));
   }
-  const ModelConfig& of = model == nullptr ? config.model : model->config();
-  return of.name == "lm" ? length : std::min(length, of.longest_text().value_or(length));
+  return (model == nullptr ? config.model : model->config()).WithinPositions(length);
 }
 
 }  // namespace
