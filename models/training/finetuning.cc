@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/models/registry.h"
@@ -17,12 +18,17 @@
 namespace crosstalk {
 
 TrainingConfig ConfigToBegin(const Given& given) {
-  TrainingConfig config = given.Over(TrainingFields());
+  return ConfigToBegin([&](TrainingConfig base) { return given.Over(TrainingFields(), std::move(base)); }, {});
+}
+
+TrainingConfig ConfigToBegin(const std::function<TrainingConfig(TrainingConfig)>& over,
+                             const TrainingConfig& defaults) {
+  TrainingConfig config = over(defaults);
   const std::string& init_from = config.optimization.init_from;
   if (init_from.empty()) return config;
   const TrainingConfig origin = LoadOrigin(init_from, TrainedParts::kConfig).config;
   TakeModelOf(origin, config);
-  config = given.Over(TrainingFields(), config);
+  config = over(config);
   CROSSTALK_CHECK_FIELD(config.model.name == origin.model.name, "model", config.model.name,
                         " cannot begin with the weights of ", init_from, ", which are those of ", origin.model.name);
   return config;

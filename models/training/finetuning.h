@@ -19,6 +19,8 @@ namespace crosstalk {
 // The configuration of a new run. Model and tokenizer that are not given are those of the run it starts from.
 // Error(kUsage) of the field "model" for another model than that.
 TrainingConfig ConfigToBegin(const Given& given);
+// The same where `over` puts what is given over a configuration, `defaults` first.
+TrainingConfig ConfigToBegin(const std::function<TrainingConfig(TrainingConfig)>& over, const TrainingConfig& defaults);
 // The configuration of a run that is resumed, in `folder` or from a checkpoint, which gives what is not said. More
 // steps than it has continue it. Error(kUsage) of the field "steps" for fewer.
 TrainingConfig ConfigToResume(const Given& given, const ResumeOptions& resume, const std::string& folder);

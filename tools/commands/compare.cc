@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/models/training/trained.h"
+#include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/cli/command.h"
@@ -105,17 +105,15 @@ std::vector<std::string> NamesOfRows(const Experiment& experiment) {
 }
 
 // "heads=2,4": a setting for each value. A run that begins with another's weights has its model, as in train.
-void AddValues(const OptionTable& options, const CompareSettings& settings, const Field<TrainingConfig>& field,
-               const std::string& list, Experiment* experiment) {
+void AddValues(const OptionTable& options, const Field<TrainingConfig>& field, const std::string& list,
+               Experiment* experiment) {
   for (const std::string& text : SplitList("--vary", list)) {
-    TrainingConfig config = settings.config;
-    const Json value_given = FieldValue(OptionOf(field.key), field.type, text);
-    field.set(config, value_given);
-    if (const std::string& origin = config.optimization.init_from; !origin.empty()) {
-      TakeModelOf(LoadOrigin(origin, TrainedParts::kConfig).config, config);
-      config = options.Over(TrainingFields(), std::move(config));
-      field.set(config, value_given);
-    }
+    const auto over = [&](TrainingConfig base) {
+      TrainingConfig config = options.Over(TrainingFields(), std::move(base));
+      field.set(config, FieldValue(OptionOf(field.key), field.type, text));
+      return config;
+    };
+    const TrainingConfig config = ConfigToBegin(over, CompareSettings().config);
     const Json value = field.get(config);
     AddRow(field.key, value.is_string() ? value.AsString() : value.Dump(), config, experiment);
   }
@@ -156,7 +154,7 @@ Experiment ExperimentOf(const OptionTable& options, const CompareSettings& setti
     const Field<TrainingConfig>& field = VariedField(std::string_view(settings.vary).substr(0, sign));
     const bool offered = std::find(kNotOffered.begin(), kNotOffered.end(), field.key) == kNotOffered.end();
     CROSSTALK_CHECK(!offered || !options.Given(OptionOf(field.key)), OptionOf(field.key), ": --vary gives its values");
-    AddValues(options, settings, field, settings.vary.substr(sign + 1), &experiment);
+    AddValues(options, field, settings.vary.substr(sign + 1), &experiment);
   }
   const std::string& field = experiment.table.rows_are;
   const std::string values = Join(NamesOfRows(experiment), ", ");
