@@ -17,13 +17,7 @@ namespace import_roberta_test {
 
 class ImportRobertaTest : public PublishedFolderTest {
  protected:
-  TensorFile Forward(const std::string& model, const std::string& name, const std::string& precision = "double",
-                     const std::vector<std::string>& options = {}) {
-    Succeeded(RunCommand(Joined({"forward", model, "--inputs", ParityFolder(name) + "/inputs.safetensors", "--output",
-                                 dir_ / "out.safetensors", "--precision", precision},
-                                options)));
-    return ReadSafetensors(dir_ / "out.safetensors");
-  }
+  static std::string Inputs(const std::string& name) { return ParityFolder(name) + "/inputs.safetensors"; }
   void Publish(const Folder& folder) {
     std::filesystem::remove_all(In());
     Store(folder, In());
@@ -36,18 +30,18 @@ TEST_F(ImportRobertaTest, EqualsItsEquations) {
     const TensorFile expected = ReadSafetensors(ParityFolder(name) + "/expected.safetensors");
     Publish(Load(name));
     ExpectRoundTrip();
-    ExpectParity(expected, Forward(Model(), name), 1e-10, ParityTensors::kAll, 2);
-    ExpectParity(expected, Forward(Model(), name, "float"), 2e-5, ParityTensors::kAll, 2);
+    ExpectParity(expected, Forward(Model(), Inputs(name)), 1e-10, ParityTensors::kAll, 2);
+    ExpectParity(expected, Forward(Model(), Inputs(name), {}, "float"), 2e-5, ParityTensors::kAll, 2);
     // Without the published files it is written in its own form.
     Trained any = Open(Model(), {.tokenizer = TokenizerUse::kNone});
     any.imported.reset();
     std::filesystem::remove_all(Out());
     ExportModel(any, Out(), {});
     EXPECT_EQ(ReadJsonFile(Out() + "/config.json").At("model_type"), Json("roberta"));
-    ExpectParity(expected, Forward(Out(), name), 1e-10, ParityTensors::kAll, 2);
+    ExpectParity(expected, Forward(Out(), Inputs(name)), 1e-10, ParityTensors::kAll, 2);
     // Padding's row of the positions is looked up, and learns nothing.
     const Tensor gradient =
-        Forward(Model(), name, "double", {"--gradients"}).At("grad.roberta.embeddings.position_embeddings.weight");
+        Forward(Model(), Inputs(name), {"--gradients"}).At("grad.roberta.embeddings.position_embeddings.weight");
     for (int64_t j = 0; j < gradient.size(1); ++j) {
       EXPECT_EQ(gradient.At({1, j}), 0);
       EXPECT_NE(gradient.At({2, j}), 0);
@@ -76,8 +70,8 @@ TEST_F(ImportRobertaTest, RelativesAndOlderFilesAreRead) {
     folder.tensors["roberta.embeddings.position_ids"] = Counting(14);
     Publish(folder);
     ExpectRoundTrip();
-    ExpectParity(ReadSafetensors(ParityFolder("roberta_mlm") + "/expected.safetensors"), Forward(In(), "roberta_mlm"),
-                 1e-10, ParityTensors::kAll, 2);
+    ExpectParity(ReadSafetensors(ParityFolder("roberta_mlm") + "/expected.safetensors"),
+                 Forward(In(), Inputs("roberta_mlm")), 1e-10, ParityTensors::kAll, 2);
   }
   // The pooler of the model that a classification began with is kept, and has no effect.
   Folder folder = Load("roberta_seqcls");
@@ -86,7 +80,7 @@ TEST_F(ImportRobertaTest, RelativesAndOlderFilesAreRead) {
   Publish(folder);
   ExpectRoundTrip();
   ExpectParity(ReadSafetensors(ParityFolder("roberta_seqcls") + "/expected.safetensors"),
-               Forward(In(), "roberta_seqcls"), 1e-10, ParityTensors::kAll, 2);
+               Forward(In(), Inputs("roberta_seqcls")), 1e-10, ParityTensors::kAll, 2);
   // The model alone, without its prefix, and with a pooler that counts.
   Folder bare = Load("roberta_mlm");
   const Tensors tensors = bare.tensors;
