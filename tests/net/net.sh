@@ -106,10 +106,10 @@ keep simulate.svg.text "$command" simulate --recording "$source/tests/net/step.j
 nm -D --defined-only "$source/$build/lib/libcrosstalk.so" | sed -n 's/^[0-9a-f]* [BDRT] //p' | c++filt | LC_ALL=C sort \
   > symbols
 
-# No path of this place, and no version, of now, of kept results or of a compiler: those change without a change of what
-# is said.
+# No path of this place, nor the size of a page that names it, and no version, of now, of kept results or of a compiler:
+# those change without a change of what is said.
 find . -type f ! -path './work/*' ! -path './runs/*' | LC_ALL=C sort | while read -r file; do
-  sed -i "s|$source|SOURCE|g; s|\b[0-9]\+\.[0-9]\+\.[0-9]\+\b|VERSION|g" "$file"
+  sed -i "s|$source|SOURCE|g; s|\b[0-9]\+\.[0-9]\+\.[0-9]\+\b|VERSION|g; s|([0-9.]* kB)\$|(SIZE)|" "$file"
 done
 find . -type f ! -path './work/*' ! -path './runs/*' ! -name now.sha256 | LC_ALL=C sort | xargs sha256sum > now.sha256
 expected=$source/tests/net/expected.sha256
