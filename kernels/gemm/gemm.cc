@@ -125,6 +125,14 @@ void ComputeOne(const GemmArguments<T>& g) {
   }
 }
 
+// What a product costs, in multiplications: with very few rows or columns they cost less than reading the larger
+// operand, of which a core reads about as many bytes a nanosecond as it multiplies numbers.
+template <typename T>
+double Work(const GemmArguments<T>& g) {
+  const double m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k);
+  return k * std::max(m * n, sizeof(T) * std::max(m, n));
+}
+
 // Under OpContext::shapes_only: allocates what `products` of these, each computed by that many threads, hold at once.
 template <typename T>
 void Allocate(const GemmArguments<T>& g, int64_t threads, int64_t products) {
@@ -151,8 +159,7 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
-  const LoopWork work = LoopWork::OfProducts(static_cast<double>(arguments.m) * static_cast<double>(arguments.n) *
-                                             static_cast<double>(arguments.k));
+  const LoopWork work = LoopWork::OfProducts(Work(arguments));
   if (CurrentContext().shapes_only) return Allocate(arguments, ThreadsOfLoop(), 1);
   const TraceScope traced({.kind = TraceEvent::Kind::kProduct,
                            .name = "product",

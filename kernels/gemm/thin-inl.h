@@ -170,7 +170,8 @@ void ThinProduct(const GemmArguments<T>& g) {
   constexpr int kLanes = kLanesOf<T>;
   const Blocks depths(g.k, kKC, Operands::kTerms);
   const int64_t grain = std::min(ThinGrain<T>(g, kNR<T>), kSums / g.m / kNR<T> * kNR<T>);
-  ParallelForRange(g.n, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
+  const auto compute = [&](int64_t task) HWY_ATTR {
+    const int64_t begin = task * grain, end = std::min(g.n, begin + grain);
     [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
     alignas(kAlignment) T sums[kRoom];
     typename Operands::ThinRows a;
@@ -192,7 +193,8 @@ void ThinProduct(const GemmArguments<T>& g) {
         }
       }
     }
-  });
+  };
+  ParallelFor(CeilDivide(g.n, grain), compute, TileOrder::kLocal);
 }
 
 // ---- B transposed ----
@@ -405,7 +407,9 @@ template <ThinOperands Operands, typename T = typename Operands::Sum>
 void DotsProduct(const GemmArguments<T>& g) {
   constexpr int64_t kLanes = kLanesOf<T>, kPair = kDotGroups * kLanes;
   const Blocks depths(g.k, kKC, Operands::kTerms);
-  ParallelForRange(g.n, ThinGrain(g, kPair), [&](int64_t begin, int64_t end) HWY_ATTR {
+  const int64_t grain = ThinGrain(g, kPair);
+  const auto compute = [&](int64_t task) HWY_ATTR {
+    const int64_t begin = task * grain, end = std::min(g.n, begin + grain);
     [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
     typename Operands::ThinRows a;
     for (int64_t k = 0; k < g.k; k += depths.size) {
@@ -419,7 +423,8 @@ void DotsProduct(const GemmArguments<T>& g) {
         DotColumns<1, Operands>(g, a.rows, k, depth, column, std::min(kLanes, end - column));
       }
     }
-  });
+  };
+  ParallelFor(CeilDivide(g.n, grain), compute, TileOrder::kLocal);
 }
 
 CROSSTALK_END_TARGET
