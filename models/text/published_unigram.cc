@@ -6,6 +6,7 @@
 
 #include "crosstalk/models/text/published_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_model.h"
+#include "crosstalk/models/text/sentencepiece_rules.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
