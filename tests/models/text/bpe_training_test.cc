@@ -56,11 +56,10 @@ std::vector<std::string> MergesByCounting(const TextSource& source, size_t most)
     }
     std::pair<std::string, std::string> best;
     int64_t highest = 1;
+    const auto ids_of = [&](const auto& pair) { return std::pair(ids[pair.first], ids[pair.second]); };
     for (const auto& [pair, count] : counts) {
-      const auto earlier = [&] {
-        return std::pair(ids[pair.first], ids[pair.second]) < std::pair(ids[best.first], ids[best.second]);
-      };
-      if (count > highest || (count == highest && count > 1 && earlier())) best = pair, highest = count;
+      const bool earlier = count == highest && count > 1 && ids_of(pair) < ids_of(best);
+      if (count > highest || earlier) best = pair, highest = count;
     }
     if (highest < 2) break;
     merges.push_back(best.first + " " + best.second);
