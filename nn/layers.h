@@ -106,6 +106,8 @@ class LearnedPositions : public Module {
 
   // The embeddings of positions first … first + n - 1: [n, d]. A usage error beyond max_length.
   Variable Forward(int64_t n, int64_t first = 0) const;
+  // Those of positions[b, n], int32: [b, n, d].
+  Variable Forward(const Tensor& positions) const { return Embedding(table_, positions); }
 
  private:
   Variable table_;

@@ -1,6 +1,7 @@
 #include "crosstalk/models/lm/lm.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,14 +161,15 @@ std::vector<AttentionPlace> Lm::AttentionPlaces() const {
 
 std::string Lm::Describe() const { return StrCat("language model, ", config_.layers, " layers"); }
 
-Variable Lm::Embed(const Tensor& ids, int64_t first) const {
+Variable Lm::Embed(const Tensor& ids, int64_t first, const Tensor& positions) const {
   CROSSTALK_CHECK(ids.defined() && ids.dtype() == DType::kInt32 && ids.rank() == 2 && ids.size(1) >= 1,
                   "language model: tokens must be int32[b, n] with n ≥ 1");
   const int64_t n = ids.size(1);
   CROSSTALK_CHECK(first + n <= config_.context, "language model: ", first + n, " tokens are more than its context of ",
                   config_.context);
   const Variable embedded = embedding_->Forward(ids);
-  return positions_ ? Add(embedded, positions_->Forward(n, first)) : embedded;
+  if (!positions_) return embedded;
+  return Add(embedded, positions.defined() ? positions_->Forward(positions) : positions_->Forward(n, first));
 }
 
 Variable Lm::Forward(const Tensor& inputs, const ForwardContext& context) const {
@@ -204,9 +206,28 @@ Tensor Lm::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
   return Logits(Variable(hidden.Select(1, n - 1).Contiguous())).value();
 }
 
+namespace {
+
+// Attention that reads positions as differences has those of its own counting, from wherever a row's text begins.
+void CheckCountOn(const Tensor& positions, const Tensor& mask) {
+  const int64_t n = positions.size(1);
+  for (int64_t row = 0; row < positions.size(0); ++row) {
+    const int32_t* const of_row = positions.data<int32_t>() + row * n;
+    std::optional<int64_t> before;
+    for (int64_t i = 0; i < n; ++i) {
+      if (mask.defined() && !mask.data<bool>()[row * n + i]) continue;
+      CROSSTALK_CHECK(!before || of_row[i] - of_row[*before] == i - *before, "position_ids: ", of_row[i], " at place ",
+                      i, " of row ", row, ": the positions of this model count on by one from token to token");
+      before = i;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<NamedVariable> Lm::ComputeOutputs(const Batch& inputs, OutputDetail detail,
                                               const ForwardContext& context) const {
-  CheckInputNames(inputs, {"input_ids", "attention_mask", "labels"});
+  CheckInputNames(inputs, {"input_ids", "attention_mask", "position_ids", "labels"});
   const Tensor ids = RequiredInputIds(inputs, 2, config_.vocabulary);
   const int64_t n = ids.size(1);
   CROSSTALK_CHECK(n <= config_.context, "input_ids: ", ids.shape(), " are ", n, " tokens, more than the model's ",
@@ -215,13 +236,18 @@ std::vector<NamedVariable> Lm::ComputeOutputs(const Batch& inputs, OutputDetail 
   CROSSTALK_CHECK(!labels.defined() || (labels.shape() == ids.shape() && n >= 2), "labels: ", labels.shape(),
                   " must be as input_ids", ids.shape(), ", of two tokens or more");
 
+  const Tensor mask = InputMask(inputs, "attention_mask", ids.shape());
+  const Tensor positions = InputIds(inputs, "position_ids", 2, {0, config_.context - 1});
+  CROSSTALK_CHECK(!positions.defined() || positions.shape() == ids.shape(), "position_ids: ", positions.shape(),
+                  " must be as input_ids", ids.shape());
+  if (positions.defined() && !positions_) CheckCountOn(positions, mask);
+
   TransformerRecord record;
   const bool all = detail == OutputDetail::kAll;
   Variable hidden;
   {
     const ContextScope scope = InLayer("decoder");
-    hidden = decoder_->Forward(Embed(ids, 0), InputMask(inputs, "attention_mask", ids.shape()), {}, context,
-                               all ? &record : nullptr);
+    hidden = decoder_->Forward(Embed(ids, 0, positions), mask, {}, context, all ? &record : nullptr);
   }
   const Variable logits = classifier_->Logits(hidden);
   std::vector<NamedVariable> outputs = {{"logits", logits}, {"last_hidden_state", hidden}};

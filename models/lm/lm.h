@@ -67,7 +67,7 @@ class Lm : public Model {
                                             const ForwardContext& context) const override;
 
   // ids int32[b, n] at positions first … first + n - 1.
-  Variable Embed(const Tensor& ids, int64_t first) const;
+  Variable Embed(const Tensor& ids, int64_t first, const Tensor& positions = {}) const;
 
   ModelConfig config_;
   Child<EmbeddingLayer> embedding_;

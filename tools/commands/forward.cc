@@ -137,7 +137,7 @@ constexpr const char* kForwardDescription =
     "next_sentence_label[b], sentence_order_label[b]; start_positions[b], end_positions[b]; multiple choice: "
     "[b,choices,n] and labels[b]\n"
     "T5: decoder_input_ids[b,m], by default the labels shifted right; decoder_attention_mask[b,m]; labels[b,m]\n"
-    "lm: labels[b,n], each what stands at its position\n"
+    "lm: labels[b,n], each what stands at its position; position_ids[b,n], by default 0, 1, 2, …\n"
     "gen_NAME, prompts of a generation, are ignored\n"
     "labels of -100 are ignored; the loss is the mean over the others; several losses are summed\n"
     "\n"

@@ -33,32 +33,49 @@ class DecodersTest : public PublishedFolderTest {
     WriteSafetensors(path, inputs);
   }
 
+  std::string Left() const { return dir_ / "left.safetensors"; }
+
+  // Takes the tensors left.NAME out of the file, as NAME.
+  static TensorFile TakeLeft(TensorFile* file) {
+    TensorFile left;
+    for (const NamedTensor& one : file->tensors) {
+      if (one.name.starts_with("left.")) left.tensors.push_back({one.name.substr(5), one.tensor});
+    }
+    std::erase_if(file->tensors, [](const NamedTensor& one) { return one.name.starts_with("left."); });
+    return left;
+  }
+
   // A copy of a folder whose configuration is the file of that name.
   void Copy(const std::string& folder, const std::string& config) {
     std::filesystem::remove_all(In());
     std::filesystem::copy(folder, In());
     WriteFileAtomically(In() + "/config.json", ReadBytes(folder + "/" + config));
-    // Rows of another padding, with positions of their own, are no inputs.
+    // The same rows padded on the left, with positions of their own, are other inputs.
     TensorFile inputs = ReadSafetensors(In() + "/inputs.safetensors");
-    std::erase_if(inputs.tensors, [](const NamedTensor& one) { return one.name.starts_with("left."); });
+    WriteSafetensors(Left(), TakeLeft(&inputs).tensors);
     WriteSafetensors(In() + "/inputs.safetensors", inputs.tensors);
   }
 
   void ExpectValues(const TensorFile& all) {
     TensorFile expected = all;
-    std::erase_if(expected.tensors, [](const NamedTensor& one) {
-      return one.name.starts_with("left.") || one.name.starts_with("mean_pooled");
-    });
+    std::erase_if(expected.tensors, [](const NamedTensor& one) { return one.name.starts_with("mean_pooled"); });
+    const TensorFile left = TakeLeft(&expected);
     const bool is_whole = expected.Find("logits")->rank() == 3;
-    const auto compared = [&](const TensorFile& file) { return is_whole ? WithoutPadding(file) : file; };
+    const auto compared = [&](const TensorFile& file, const std::string& inputs = "") {
+      return is_whole ? WithoutPadding(file, inputs.empty() ? In() + "/inputs.safetensors" : inputs) : file;
+    };
+    if (!left.tensors.empty()) {
+      TensorFile ours = Forward(Model(), Left(), {}, "double");
+      std::erase_if(ours.tensors, [](const NamedTensor& one) { return one.name != "logits"; });
+      ExpectParity(compared(left, Left()), compared(ours, Left()), 1e-10, ParityTensors::kAll, 0);
+    }
     ExpectParity(compared(expected), compared(ForwardOf(Model(), "double")), 1e-10, ParityTensors::kAll, 9);
     ExpectParity(compared(expected), compared(ForwardOf(Model(), "fp32")), 2e-5, ParityTensors::kAll, 9);
   }
 
   // Tensors [rows, positions, width] with zeros at what attention_mask hides: the reference need not compute it.
-  TensorFile WithoutPadding(TensorFile file) {
-    const TensorFile inputs = ReadSafetensors(In() + "/inputs.safetensors");
-    const Tensor mask = inputs.Find("attention_mask")->Contiguous();
+  static TensorFile WithoutPadding(TensorFile file, const std::string& inputs) {
+    const Tensor mask = ReadSafetensors(inputs).Find("attention_mask")->Contiguous();
     for (NamedTensor& one : file.tensors) {
       if (one.tensor.rank() != 3 || one.tensor.shape()[0] != mask.shape()[0]) continue;
       const auto hide = [&]<typename T>(T* values) {
