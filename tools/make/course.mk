@@ -25,6 +25,7 @@ $(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES
 # A solution is compiled in half a second, and the standard library checks its indices; those of kernels, which are measured,
 # run as fast as the compiler makes them. A function without its return is an error: it would crash. Where exercise.h is
 # the first that a solution includes, g++ takes it as it was compiled before, except with other flags, as for kernels.
+# It is compiled by way of a line that includes it, for g++ warns of a #pragma once in the file that it is given.
 COURSE_HEADERS := $(BUILD)/course/headers
 COURSE_HEADER := $(COURSE_HEADERS)/examples/course/checker/exercise.h.gch
 COURSE_COMPILE := $(CXX) -I$(COURSE_HEADERS) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS) \
@@ -32,7 +33,8 @@ COURSE_COMPILE := $(CXX) -I$(COURSE_HEADERS) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(
 $(COURSE_HEADER): examples/course/checker/exercise.h $(BUILD)/flags | $(INCLUDE_LINKS)
 	@mkdir -p $(@D)
 	@echo "  compile $<"
-	@$(COURSE_COMPILE) -x c++-header $< -o $@
+	@echo '#include "$<"' > $(@D)/line.h
+	@$(COURSE_COMPILE) -x c++-header $(@D)/line.h -o $@
 COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast -U_GLIBCXX_ASSERTIONS
 
 # Checks solutions, each loaded as a shared object by a process that has the library's public names: hence all of them.
