@@ -87,13 +87,23 @@ void DescribeAttention(const std::vector<AttentionPlace>& places, ModelConfig& m
     model.projection_biases = layer.output_bias ? ProjectionBiases::kAll : ProjectionBiases::kQueryKeyValue;
   }
   model.implementation = layer.implementation;
+  // A folder with extensions has each layer's kind, and not the list that they repeat.
+  if (model.layer_kinds.empty()) {
+    for (const auto* each : {&model.encoder_self_layers, &model.decoder_self_layers, &model.encoder_decoder_layers}) {
+      for (size_t i = model.layer_kinds.size(); i < each->size(); ++i) {
+        model.layer_kinds.push_back(OptionsOf((*each)[i]).kind);
+      }
+    }
+  }
   if (model.name != "t5") return;
-  const auto describe = [&model](const AttentionConfig& place, std::optional<AttentionKind>* kind) {
-    if (const AttentionKind own = OptionsOf(place).kind; own != model.attention.kind) *kind = own;
+  const auto describe = [&model](const AttentionConfig& place, const std::vector<AttentionConfig>& each,
+                                 std::optional<AttentionKind>* kind) {
+    const AttentionKind own = OptionsOf(place).kind;
+    if (each.empty() && (own != model.attention.kind || !model.layer_kinds.empty())) *kind = own;
   };
-  describe(model.encoder_self, &model.encoder_self_kind);
-  describe(model.decoder_self, &model.decoder_self_kind);
-  describe(model.encoder_decoder, &model.encoder_decoder_kind);
+  describe(model.encoder_self, model.encoder_self_layers, &model.encoder_self_kind);
+  describe(model.decoder_self, model.decoder_self_layers, &model.decoder_self_kind);
+  describe(model.encoder_decoder, model.encoder_decoder_layers, &model.encoder_decoder_kind);
 }
 
 ResolvedConfig DescribeTraining(const Model& published) {

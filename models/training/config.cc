@@ -284,13 +284,16 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   const bool drops_as_before = config.model.dropout_rate == before.model.dropout_rate;
   if (drops_as_before) model.dropout_rate = origin.dropout_rate;
   model = Completed(config, std::move(model));
-  ModelConfig there = origin;
-  const std::vector<AttentionConfig*> layers = model.AttentionLayers(), theirs = there.AttentionLayers();
-  for (size_t i = 0; i < layers.size() && layers.size() == theirs.size(); ++i) {
-    layers[i]->projection_stddev = theirs[i]->projection_stddev;
-    layers[i]->rotary_frequencies = theirs[i]->rotary_frequencies;
-    if (drops_as_before) layers[i]->dropout_rate = theirs[i]->dropout_rate;
+  // Options say of layers of several kinds only what is alike in all of them.
+  for (const auto of : {&ModelConfig::encoder_self, &ModelConfig::decoder_self, &ModelConfig::encoder_decoder}) {
+    model.*of = origin.*of;
   }
+  for (const auto of :
+       {&ModelConfig::encoder_self_layers, &ModelConfig::decoder_self_layers, &ModelConfig::encoder_decoder_layers}) {
+    model.*of = origin.*of;
+  }
+  model.SetImplementation(config.model.implementation);
+  if (!drops_as_before) model.SetDropout(config.model.dropout_rate);
   return model;
 }
 

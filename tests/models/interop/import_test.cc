@@ -219,6 +219,31 @@ TEST(ImportTest, LayersContinueAsKindsInTurn) {
       ErrorKind::kUsage, {"diff-v2 has twice the softmax heads"});
 }
 
+// A run that begins there has each layer as it is, also where options cannot say all of them, and where only a folder
+// with extensions says them.
+TEST(ImportTest, ARunBeginsWithLayersOfAnyKinds) {
+  using enum AttentionKind;
+  for (const char* folder : {"llama_tied_gqa", "t5_relu_tied"}) {
+    for (const std::vector<AttentionKind>& kinds :
+         {std::vector{kTalking, kMultihead}, std::vector{kMta, kTalking}, std::vector{kMultihead, kMta}}) {
+      SCOPED_TRACE(StrCat(folder, " ", Name(kinds[0])));
+      const TempDir dir;
+      ImportModel(ParityFolder(folder), dir / "model", {.attention = kinds});
+      const auto open = [&](const char* name) { return Open(dir / name, {.tokenizer = TokenizerUse::kNone}); };
+      ExportModel(open("model"), dir / "extended", {.extensions = Extensions::kWrite});
+      ImportModel(dir / "extended", dir / "again", {});
+      for (const char* name : {"model", "again"}) {
+        Trained origin = open(name);
+        origin.config.objective.input_length = 16;
+        const ModelConfig run = ConfigureModel(origin.config, origin.model->config(), origin.config);
+        EXPECT_EQ(run.ToJson().Dump(), origin.model->config().ToJson().Dump()) << name;
+        EXPECT_EQ(LoadModelOf(origin, run, 1).model->NumParameters(), origin.model->NumParameters()) << name;
+        EXPECT_EQ(origin.config.model.layer_kinds, kinds) << name;
+      }
+    }
+  }
+}
+
 // Extensions hold what a kind added; a folder with them is no multi-head model to continue, and may lack none of them.
 TEST(ImportTest, WhatAKindAddedComesBackAsItWas) {
   for (const char* folder : {"llama_tied_gqa", "t5_relu_tied"}) {
