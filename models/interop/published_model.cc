@@ -265,14 +265,20 @@ Continuation Continue(const PublishedModelOptions& options, ModelConfig& model) 
     for (AttentionConfig* const layer : model.AttentionLayers()) go_on(kinds[0], *layer);
   } else {
     model.layer_kinds = kinds;
+    size_t reached = 0;  // kinds that a layer has
     const auto list = [&](const AttentionConfig& all, int64_t layers, std::vector<AttentionConfig>& each) {
       if (all.h == 0) return;
       if (each.empty()) each.assign(static_cast<size_t>(layers), all);
       for (size_t i = 0; i < each.size(); ++i) go_on(kinds[i % kinds.size()], each[i]);
+      reached = std::max(reached, each.size());
     };
     list(model.encoder_self, model.num_blocks(), model.encoder_self_layers);
     list(model.decoder_self, model.num_decoder_layers(), model.decoder_self_layers);
     list(model.encoder_decoder, model.num_decoder_layers(), model.encoder_decoder_layers);
+    for (size_t i = reached; i < kinds.size(); ++i) {
+      CROSSTALK_CHECK_FIELD(kinds[i] == AttentionKind::kMultihead, "attention", "kind ", i + 1, ", ", Name(kinds[i]),
+                            ", has no layer: there are ", reached);
+    }
   }
   OverKeysAlone(model.encoder_decoder);
   for (AttentionConfig& layer : model.encoder_decoder_layers) OverKeysAlone(layer);

@@ -244,6 +244,17 @@ TEST(ImportTest, ARunBeginsWithLayersOfAnyKinds) {
   }
 }
 
+TEST(ImportTest, AKindThatNoLayerWouldHaveIsRefused) {
+  using enum AttentionKind;
+  const TempDir dir;
+  ImportModel(ParityFolder("gpt2"), dir / "model", {.attention = {kTalking, kMultihead, kMultihead, kMultihead}});
+  testing::ExpectError(
+      [&] {
+        ImportModel(ParityFolder("gpt2"), dir / "none", {.attention = {kMultihead, kMultihead, kMultihead, kTalking}});
+      },
+      ErrorKind::kUsage, {"attention: kind 4, talking, has no layer: there are 3"});
+}
+
 // Extensions hold what a kind added; a folder with them is no multi-head model to continue, and may lack none of them.
 TEST(ImportTest, WhatAKindAddedComesBackAsItWas) {
   for (const char* folder : {"llama_tied_gqa", "t5_relu_tied"}) {
