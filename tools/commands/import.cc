@@ -58,6 +58,8 @@ int Import(const ImportSettings& settings) {
   options.stop = [] { return StopSignals::Received() != 0; };
   if (settings.attention != ImportSettings().attention) options.attention = settings.attention;
   options.mixing_init = settings.mixing_init;
+  CROSSTALK_CHECK_FIELD(!options.attention.empty() || options.mixing_init == ImportSettings().mixing_init,
+                        "mixing_init", "is of what ", FieldName{"attention"}, " adds, which is not given");
   options.mesh = settings.mesh;
   options.tokenizer = settings.tokenizer;
   const ImportResult result = ImportModel(settings.folder, settings.out, options);
