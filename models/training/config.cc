@@ -24,9 +24,11 @@ struct OptimizerDefaults {
   double learning_rate;
 };
 
-OptimizerDefaults DefaultsOf(OptimizerKind optimizer) {
-  switch (optimizer) {
+OptimizerDefaults DefaultsOf(const OptimizationConfig& config) {
+  switch (*config.optimizer) {
     case OptimizerKind::kAdafactor:
+      // The rate of new weights would undo what an origin's have learned; this is T5's finetuning.
+      if (!config.init_from.empty()) return {ScheduleKind::kConstant, 1e-3};
       return {ScheduleKind::kInverseSquareRoot, 0.3};
     case OptimizerKind::kAdamW:
       return {ScheduleKind::kLinear, 1e-3};
@@ -94,7 +96,7 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   OptimizationConfig& o = c.optimization;
   CROSSTALK_CHECK_FIELD(o.shards <= o.batch, "shards", "a batch of ", o.batch, " cannot be cut into ", o.shards,
                         " parts");
-  const OptimizerDefaults defaults = DefaultsOf(*o.optimizer);
+  const OptimizerDefaults defaults = DefaultsOf(o);
   if (!o.schedule) o.schedule = defaults.schedule;
   if (!o.learning_rate) o.learning_rate = defaults.learning_rate;
   const int64_t planned = Stages(o)[0];  // what a run is continued for changes none of its defaults

@@ -241,14 +241,17 @@ TEST(TrainingConfigTest, WhatARunKeptOfFieldsThatNothingReadsIsForgotten) {
 }
 
 TEST(TrainingConfigTest, OptimizersHaveSchedulesAndLearningRatesOfTheirOwn) {
-  const auto defaults = [](OptimizerKind optimizer) {
+  const auto defaults = [](OptimizerKind optimizer, const char* init_from = "") {
     TrainingConfig config;
     config.optimization.optimizer = optimizer;
+    config.optimization.init_from = init_from;
     const ResolvedConfig resolved(config);
     return std::pair(*resolved->optimization.schedule, *resolved->optimization.learning_rate);
   };
   EXPECT_EQ(defaults(OptimizerKind::kAdafactor), std::pair(ScheduleKind::kInverseSquareRoot, 0.3));
+  EXPECT_EQ(defaults(OptimizerKind::kAdafactor, "origin"), std::pair(ScheduleKind::kConstant, 1e-3));
   EXPECT_EQ(defaults(OptimizerKind::kAdamW), std::pair(ScheduleKind::kLinear, 1e-3));
+  EXPECT_EQ(defaults(OptimizerKind::kAdamW, "origin"), std::pair(ScheduleKind::kLinear, 1e-3));
   EXPECT_EQ(defaults(OptimizerKind::kLamb), std::pair(ScheduleKind::kPolynomial, 1e-2));
 }
 
