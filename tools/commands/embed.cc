@@ -10,6 +10,7 @@
 #include "crosstalk/models/decoding/embedding.h"
 #include "crosstalk/models/interop/sentence_folder.h"
 #include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/encoding.h"
 #include "crosstalk/models/text/text_file.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -67,10 +68,11 @@ FieldTable<EmbedSettings> EmbedFields() {
        MakeOption("--batch", &S::batch, "N", "Most texts computed together. Never changes a bit.")});
 }
 
-// Texts a line each, in order, checked.
+// Texts a line each, in order, checked: each has a token by the tokenizer, and what that puts around a text.
 class Texts {
  public:
-  Texts(const std::string& path, const std::string& field) : lines_(path), field_(field) {
+  Texts(const std::string& path, const std::string& field, const Tokenizer& tokenizer)
+      : lines_(path), field_(field), tokenizer_(tokenizer), adds_tokens_(!TokensOf("").empty()) {
     const std::string name = path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
     is_json_ = name.ends_with(kLinesEnd);
   }
@@ -84,6 +86,9 @@ class Texts {
         lines_.Refuse("has a byte that is not part of UTF-8 text, at ", bad);
       }
       texts.push_back(is_json_ ? FieldOf(line) : std::move(line));
+      if (!adds_tokens_ && TokensOf(texts.back()).empty()) {
+        lines_.Refuse("has no token, so there is no vector of it: leave it out");
+      }
     }
     return texts;
   }
@@ -97,8 +102,14 @@ class Texts {
     return text->AsString();
   }
 
+  std::vector<EncodedPair::Token> TokensOf(const std::string& text) const {
+    return JoinPair(tokenizer_, tokenizer_.EncodeSpans(text), std::nullopt, {}).tokens;
+  }
+
   LineReader lines_;
   std::string field_;
+  const Tokenizer& tokenizer_;
+  bool adds_tokens_;
   bool is_json_ = false;
 };
 
@@ -180,15 +191,22 @@ int RunEmbed(const EmbedSettings& settings) {
   if (settings.max_length) options.max_length = settings.max_length;
   options.batch = settings.batch;
   options.Validate();
-  Texts texts(settings.texts, settings.text_field);
+  const StopSignals signals;
+  const StopRequest stopped = [] { return StopSignals::Received() != 0; };
+  const int64_t together = SaturatingProduct(settings.batch, kTextBatchesTogether);
+  const auto open = [&] { return Texts(settings.texts, settings.text_field, *trained.tokenizer); };
+  // A file can be read twice, so that its last line's fault costs nothing.
+  if (KindOf(settings.texts) == PathKind::kFile) {
+    for (Texts checked = open(); !checked.Next(together).empty();) ThrowIfStopped(stopped);
+  }
+  Texts texts = open();
   Vectors vectors(settings.out);
   Progress progress;
-  const StopSignals signals;
-  options.stop = [] { return StopSignals::Received() != 0; };
+  options.stop = stopped;
   options.progress = [&](int64_t done) { progress.Update(StrCat("texts ", CountText(vectors.count() + done))); };
   int64_t cut = 0;
   while (true) {
-    const std::vector<std::string> some = texts.Next(SaturatingProduct(settings.batch, kTextBatchesTogether));
+    const std::vector<std::string> some = texts.Next(together);
     if (some.empty()) break;
     options.first = vectors.count();
     const Embeddings found = Embed(*trained.model, *trained.tokenizer, some, options);

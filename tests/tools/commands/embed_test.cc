@@ -141,15 +141,17 @@ TEST_F(EmbedTest, AnOutputThatIsAnInputOrOfNoKnownFormIsRefused) {
              {"--out", "out.csv", ".jsonl"});
 }
 
-TEST_F(EmbedTest, ATextWithoutATokenIsNamedByItsNumber) {
-  const std::string run = dir_ / "run";
+// Before the first vector, where it can be found.
+TEST_F(EmbedTest, ATextWithoutATokenIsNamedByItsLine) {
+  const std::string run = dir_ / "run", texts = dir_ / "texts.txt";
   Succeeded(RunCommand(
       TinyTrain({"--model", "lm", "--out", run, "--tokenizer", "tests/models/text/tokenizers/tiny_added_tokens"})));
   std::string lines;
   for (int i = 0; i < 70; ++i) lines += "a\n";
-  WriteFileAtomically(dir_ / "texts.txt", lines + "\na\n");
-  ExpectExit(RunCommand({"embed", run, "--texts", dir_ / "texts.txt", "--batch", "1"}), 2,
-             {"texts: number 70 has no token"});
+  WriteFileAtomically(texts, lines + "\na\n");
+  const CommandResult result = RunCommand({"embed", run, "--texts", texts, "--batch", "1"});
+  ExpectExit(result, 3, {"texts.txt: line 71 has no token"});
+  EXPECT_EQ(result.output, "");
 }
 
 }  // namespace embed_test
