@@ -238,8 +238,10 @@ int64_t RowLength(const TrainingConfig& config) {
 ModelConfig Completed(const TrainingConfig& config, ModelConfig model) {
   const int64_t input_length = config.objective.input_length;
   Resolve(model, input_length);
-  CROSSTALK_CHECK_FIELD(!model.max_positions || input_length <= *model.max_positions, "input_length", input_length,
-                        " tokens are more than ", FieldName{"max_positions"}, " = ", *model.max_positions);
+  const int64_t before = model.first_position;  // positions of no text
+  CROSSTALK_CHECK_FIELD(model.WithinPositions(input_length) == input_length, "input_length", input_length,
+                        " tokens are more than ", FieldName{"max_positions"}, " = ", *model.max_positions,
+                        before == 0 ? "" : StrCat(" less the ", before, " before a text's first"));
   model.context = std::max(model.context, RowLength(config));
   model.answers = ObjectiveOf(config).inputs_hold_targets;
   if (model.answers) {

@@ -9,6 +9,7 @@
 #include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/command_checks.h"
+#include "tests/support/messages.h"
 #include "tests/support/parity.h"
 #include "tests/support/published_folder.h"
 
@@ -58,6 +59,10 @@ TEST_F(ImportRobertaTest, FinetuningReadsAsManyTokensAsThereArePositions) {
   const int64_t tokens = FinetuningConfig(any, "sst-2", &length).objective.input_length;
   EXPECT_EQ(tokens, any.model->config().longest_text());
   EXPECT_EQ(tokens, *any.model->config().max_positions - 2);
+  TrainingConfig config = any.config;
+  config.objective.input_length = tokens + 1;
+  testing::ExpectError([&] { ConfigureModel(config, any.model->config(), any.config); }, ErrorKind::kUsage,
+                       {"input_length: 13 tokens are more than max_positions = 14 less the 2 before a text's first"});
 }
 
 TEST_F(ImportRobertaTest, RelativesAndOlderFilesAreRead) {
