@@ -66,6 +66,36 @@ FieldTable<FinetuneSettings> FinetuneRunFields() {
        MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
 }
 
+// Those of train. Some have other defaults here, which depend on the model and the task (docs/finetuning.md).
+FieldTable<TrainingConfig> FieldsOfTraining() {
+  constexpr std::pair<const char*, const char*> kPublished[] = {
+      {"input_length", "Most tokens of an input; as the task needs and the model reads by default."},
+      {"dropout", "Share of activations dropped in training; 0.1 by default, or a language model's own."},
+      {"frozen",
+       "Parameters that are not trained, by paths separated by commas; * matches any characters: "
+       "embedding,encoder.block_0,*.P_l. By default a T5's embedding; none: train all."},
+      {"optimizer_start",
+       "Optimizer state at the start: fresh: zero; carried: that of --from, which needs the same optimizer and the "
+       "same parameters. By default a T5's is carried over where it can be."},
+      {"steps", "Updates in the whole run; --epochs or as published for the model and the task by default."},
+      {"batch", "Examples a step; as published for the model and the task by default."},
+      {"optimizer", "Optimizer; by default adafactor for t5, adamw for others."},
+      {"schedule", "Course of the learning rate; by default constant for t5, linear for others."},
+      {"learning_rate",
+       "Scale of the schedule; as published for the model and the task by default, for models of 60 million parameters "
+       "and more: 0.001 for t5, 6.25e-05 for lm, 1e-05 to 5e-05 for bert and albert."},
+      {"warmup", "Steps of warm-up; as published for the model and the task by default."}};
+  FieldTable<TrainingConfig> fields = TrainingFields();
+  for (Field<TrainingConfig>& field : fields) {
+    for (const auto& [key, help] : kPublished) {
+      if (field.key != key) continue;
+      field.options.help = help;
+      field.get = [](const TrainingConfig&) { return Json(); };
+    }
+  }
+  return fields;
+}
+
 // The folder of each run.
 std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
   if (settings.out.empty()) return {};
@@ -210,7 +240,7 @@ Command FinetuneCommand() {
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields<FinetuneSettings>({FromField()});
         options.NameField("init_from", "--from");
-        options.AddFields(TrainingFields(), {}, {"init_from", "objective", "data", "validation", "corpus"});
+        options.AddFields(FieldsOfTraining(), {}, {"init_from", "objective", "data", "validation", "corpus"});
         options.AddFields(FinetuneRunFields());
         AddRankOptions(options);
         options.AddThreads();
