@@ -278,10 +278,12 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   model.learns_padding = origin.learns_padding;
   model.ends_texts = origin.ends_texts;
   model.context = origin.context;
+  const int64_t of_answer = RowLength(config) - config.objective.input_length;
   CROSSTALK_CHECK_FIELD(
       model.name != "lm" || model.positions != PositionScheme::kLearned || RowLength(config) <= origin.context,
-      "input_length", RowLength(config), " tokens of a row, its target counted, are more than the ", origin.context,
-      " that the model has learned positions of");
+      "input_length", config.objective.input_length, " tokens",
+      of_answer == 0 ? "" : StrCat(" of a prompt and ", of_answer, " of its answer"), " are more than the ",
+      origin.context, " that the model has learned positions of");
   model.initial_stddev = origin.initial_stddev;
   const EncoderHeads heads = HeadsOf(config);
   model.heads = heads == HeadsOf(before) ? origin.heads : heads;

@@ -192,7 +192,10 @@ class HeldOutWindows : public HeldOut {
       : options_(options), ids_(TokensBeforeText(tokenizer)), bytes_(std::ssize(text)), words_(CountWords(text)) {
     const std::vector<int32_t> own = tokenizer.Encode(text);
     ids_.insert(ids_.end(), own.begin(), own.end());
-    if (ids_.size() < 2) Fail(ErrorKind::kData, "the text has ", ids_.size(), " tokens; to score one takes two");
+    if (ids_.size() < 2) {
+      FailField(ErrorKind::kData, "data", "the text has ", ids_.empty() ? "no token" : "one token",
+                "; to score one takes two");
+    }
     windows_ = 1 + CeilDivide(std::max<int64_t>(0, std::ssize(ids_) - options.length), options.stride);
   }
 

@@ -192,7 +192,7 @@ TEST(PromptCompletionTest, AModelAndATokenizerWithoutAnEndAreRefused) {
         origin.context = 10;
         ConfigureModel(config, origin, config);
       },
-      ErrorKind::kUsage, {"input_length: 11 tokens of a row, its target counted, are more than the 10"});
+      ErrorKind::kUsage, {"input_length: 8 tokens of a prompt and 3 of its answer are more than the 10"});
 }
 
 TEST(TextToTextTest, RowsThatCannotBeTrainedOnAreRefused) {
