@@ -1,5 +1,7 @@
 #include "crosstalk/models/model.h"
 
+#include <algorithm>
+
 #include "crosstalk/autograd/ops.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/check.h"
@@ -69,6 +71,14 @@ void Model::SetPrecision(Precision precision) {
   CROSSTALK_CHECK_FIELD(precision == Precision::kFloat32 || dtype() == DType::kFloat32, "precision", Name(precision),
                         " rounds the operands of float32, and the model computes in ", dtype());
   precision_ = precision;
+}
+
+std::string AttentionText(const Model& model) {
+  const std::vector<AttentionPlace> places = model.AttentionPlaces();
+  const std::string first = ToString(places[0].config);
+  const auto others = std::count_if(places.begin(), places.end(),
+                                    [&](const AttentionPlace& place) { return ToString(place.config) != first; });
+  return others == 0 ? first : StrCat(first, " (another in ", others, " of ", places.size(), " places)");
 }
 
 std::string AttentionImplementationText(const Model& model) {

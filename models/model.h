@@ -137,6 +137,9 @@ void CheckLayerAttention(const char* place, const std::vector<AttentionConfig>& 
 std::vector<AttentionPlace> PlacesOf(const char* place, const AttentionConfig& of_all,
                                      const std::vector<AttentionConfig>& of_each);
 
+// A model's attention for people: its first place's, and how many others have another.
+std::string AttentionText(const Model& model);
+
 // The implementation that computes a model's attention in float: "fused", "composed", or "fused and composed" where its
 // layers differ.
 std::string AttentionImplementationText(const Model& model);

@@ -198,10 +198,9 @@ int Finetune(const OptionTable& options, RankGroup* ranks) {
   std::vector<SeedRun> results;
   const auto begun = [ranks](const TrainingRun& run) {
     const OptimizationConfig& optimization = run.config().optimization;
-    PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "; ",
-                 run.data().description, "; ", optimization.steps, " steps of ", optimization.batch, ", ",
-                 RanksText(ranks), NumThreads(), NumThreads() == 1 ? " thread" : " threads",
-                 "\nrun: ", run.folder().path());
+    PrintMessage(run.model().Describe(), ", ", AttentionText(run.model()), "; ", run.data().description, "; ",
+                 optimization.steps, " steps of ", optimization.batch, ", ", RanksText(ranks), NumThreads(),
+                 NumThreads() == 1 ? " thread" : " threads", "\nrun: ", run.folder().path());
   };
   const auto finished = [&results](const TrainingRun& run, const TrainingSummary&) {
     results.push_back(FinishedRun(run.config().optimization.seed, run.folder().path()));

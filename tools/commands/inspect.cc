@@ -83,8 +83,8 @@ RunMixing MixingFor(const InspectSettings& settings, const Trained& trained, con
 void WritePage(const InspectSettings& settings, const Trained& trained, const AttentionMaps* maps,
                const RunMixing& mixing) {
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
-  page.SetLead(StrCat(trained.model->Describe(), ", ", ToString(trained.model->AttentionPlaces()[0].config), ". From ",
-                      trained.checkpoint, ", computed in ", Name(trained.model->precision()), "."));
+  page.SetLead(StrCat(trained.model->Describe(), ", ", AttentionText(*trained.model), ". From ", trained.checkpoint,
+                      ", computed in ", Name(trained.model->precision()), "."));
   const std::string projections = MixingSection(mixing);
   page.AddSection("What mixing does", Paragraph(CrossingText(mixing)));
   if (maps != nullptr) {

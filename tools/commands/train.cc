@@ -158,12 +158,11 @@ int Train(const OptionTable& options, RankGroup* ranks) {
                         ? TrainingRun(resolved, RunLock::OfNewFolder("runs", name), resume, observer, ranks)
                         : TrainingRun(resolved, settings.out, resume, observer, ranks);
   const TrainingConfig& config = run.config();
-  PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
-               CountText(run.model().NumParameters()), " parameters", FrozenText(run.model()), ", ",
-               config.optimization.batch, " examples of ", ObjectiveOf(config).describe(config.objective), " a step, ",
-               config.optimization.steps, " steps, ", RanksText(ranks), NumThreads(),
-               NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
-               " attention");
+  PrintMessage(run.model().Describe(), ", ", AttentionText(run.model()), "\n", CountText(run.model().NumParameters()),
+               " parameters", FrozenText(run.model()), ", ", config.optimization.batch, " examples of ",
+               ObjectiveOf(config).describe(config.objective), " a step, ", config.optimization.steps, " steps, ",
+               RanksText(ranks), NumThreads(), NumThreads() == 1 ? " thread" : " threads", ", ",
+               AttentionImplementationText(run.model()), " attention");
   PrintMessage("data: ", run.data().description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
                run.data().tokenizer->vocab_size(), " ids");
   for (const std::string& remark : run.data().remarks) PrintMessage("note: ", remark);

@@ -205,6 +205,8 @@ TEST(ImportTest, LayersContinueAsKindsInTurn) {
     std::string layers;
     for (const AttentionPlace& place : opened.model->AttentionPlaces()) layers += place.config.mixing.P_l ? 't' : 'm';
     EXPECT_EQ(layers, expected);
+    const std::string others = StrCat(" (another in ", layers.size() / 2, " of ", layers.size(), " places)");
+    EXPECT_TRUE(AttentionText(*opened.model).ends_with(others)) << AttentionText(*opened.model);
     const ImportResult at_random =
         ImportModel(ParityFolder(folder), dir / "random", {.attention = kinds, .mixing_init = MixingInit::kRandom});
     EXPECT_GT(at_random.difference.value().composed, 1e-3);
