@@ -70,7 +70,7 @@ int Import(const ImportSettings& settings) {
     for (const AttentionKind kind : settings.attention) names.emplace_back(Name(kind));
     PrintMessage("import: ", Join(names, ", "), " attention: largest difference from the folder's own logits ",
                  result.difference->composed, " composed, ", result.difference->fused, " fused",
-                 result.difference->fused == 0 ? "" : ", which adds in another order");
+                 result.difference->fused == result.difference->composed ? "" : ", which adds in another order");
   }
   return 0;
 }
