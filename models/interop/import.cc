@@ -114,6 +114,8 @@ ResolvedConfig DescribeTraining(const Model& published) {
   config.model.initial_stddev.reset();
   int64_t& input_length = config.objective.input_length;
   input_length = config.model.WithinPositions(input_length);
+  // A second sentence needs a second kind of segment, which RoBERTa lacks.
+  if (config.model.segments == 1) config.objective.sentence_task = SentenceTask::kNone;
   const int64_t sentinels = ObjectiveOf(config).tokenizer.sentinels;
   config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, config.model.vocabulary - sentinels);
   return ResolvedConfig(config);

@@ -65,6 +65,13 @@ TEST_F(ImportRobertaTest, FinetuningReadsAsManyTokensAsThereArePositions) {
                        {"input_length: 13 tokens are more than max_positions = 14 less the 2 before a text's first"});
 }
 
+// It has one kind of segment: its pretraining goes on without a second sentence.
+TEST_F(ImportRobertaTest, ItsPretrainingHasOneSegment) {
+  Publish(Load("roberta_mlm"));
+  Succeeded(Import());
+  EXPECT_EQ(ToJson(ReadRunConfig(RunFolder(Model()))).At("sentence_task"), Json("none"));
+}
+
 TEST_F(ImportRobertaTest, RelativesAndOlderFilesAreRead) {
   for (const auto& [kind, classes] : {std::pair("xlm-roberta", "XLMRoberta"), {"camembert", "Camembert"}}) {
     SCOPED_TRACE(kind);
