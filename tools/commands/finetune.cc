@@ -11,6 +11,7 @@
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/models/training/objectives/objective.h"
+#include "crosstalk/models/training/objectives/text_to_text.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -31,6 +32,8 @@ namespace {
 
 // d_model of the smallest T5 whose finetuning was published; BERT and ALBERT began at 768.
 constexpr int64_t kSmallestPublished = 512;
+
+constexpr int64_t kPromptsLookedAt = 1000;  // of a task
 
 struct FinetuneSettings {
   TrainingConfig config;
@@ -173,6 +176,17 @@ int DryRunOf(FinetuneSettings settings) {
   return DryRun(ResolvedConfig(settings.config), checkpoint, settings.json);
 }
 
+// Where answers are written, the end of a long input may be the question.
+void NoteCutPrompts(const TrainingRun& run) {
+  const TrainingConfig& config = run.config();
+  if (ObjectiveOf(config).heads != nullptr) return;
+  const CutPrompts prompts =
+      CountCutPrompts(config.objective, *run.data().tasks, *run.data().tokenizer, kPromptsLookedAt);
+  if (prompts.cut == 0) return;
+  PrintMessage("note: ", CountText(prompts.cut), " of ", CountText(prompts.rows), " inputs looked at are longer than ",
+               "--input-length = ", config.objective.input_length, " tokens; the end of each is cut off");
+}
+
 int Finetune(const OptionTable& options, RankGroup* ranks) {
   FinetuneSettings settings = options.Over({FromField()}, options.Over(FinetuneRunFields()));
   Resolve(options, settings);
@@ -201,6 +215,7 @@ int Finetune(const OptionTable& options, RankGroup* ranks) {
     PrintMessage(run.model().Describe(), ", ", AttentionText(run.model()), "; ", run.data().description, "; ",
                  optimization.steps, " steps of ", optimization.batch, ", ", RanksText(ranks), NumThreads(),
                  NumThreads() == 1 ? " thread" : " threads", "\nrun: ", run.folder().path());
+    NoteCutPrompts(run);
   };
   const auto finished = [&results](const TrainingRun& run, const TrainingSummary&) {
     results.push_back(FinishedRun(run.config().optimization.seed, run.folder().path()));

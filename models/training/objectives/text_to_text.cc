@@ -202,4 +202,18 @@ ObjectiveType TextToText() {
 
 ObjectiveType PromptCompletion() { return TasksAsText<RowForm::kPromptCompletion>("prompt-completion", {}); }
 
+CutPrompts CountCutPrompts(const ObjectiveConfig& config, const TaskSet& tasks, const Tokenizer& tokenizer,
+                           int64_t most) {
+  CutPrompts prompts;
+  const int64_t room = config.input_length - std::ssize(TokensBeforeText(tokenizer)) - 1;
+  for (const TaskSet::Part& part : tasks.TrainingParts()) {
+    const int64_t rows = std::min(most, std::ssize(*part.rows));
+    for (int64_t i = 0; i < rows; ++i) {
+      prompts.cut += std::ssize(tokenizer.Encode((*part.rows)[static_cast<size_t>(i)].input)) > room ? 1 : 0;
+    }
+    prompts.rows += rows;
+  }
+  return prompts;
+}
+
 }  // namespace crosstalk

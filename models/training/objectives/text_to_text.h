@@ -26,5 +26,12 @@ std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Mo
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const Observer& observer);
 
+// Rows to train on whose prompt is cut: of the first of each task, `most` at most.
+struct CutPrompts {
+  int64_t cut = 0, rows = 0;
+};
+CutPrompts CountCutPrompts(const ObjectiveConfig& config, const TaskSet& tasks, const Tokenizer& tokenizer,
+                           int64_t most);
+
 }  // namespace crosstalk
 #pragma GCC visibility pop

@@ -72,6 +72,16 @@ TEST(TextToTextTest, ARowIsItsTextsWithAnEndAsLongAsTheBatchHas) {
   EXPECT_EQ(batch.positions, 8);
 }
 
+// 7 bytes and the end token fit in 8.
+TEST(TextToTextTest, PromptsThatLoseTheirEndsAreCounted) {
+  const auto tasks = Tasks({Row("1234567", "A"), Row("12345678", "A"), Row("1", "A"), Row("123456789", "A")});
+  for (const auto& [most, cut] : {std::pair(1, 0), {2, 1}, {9, 2}}) {
+    const CutPrompts prompts = CountCutPrompts(Config().objective, *tasks, *Bytes(), most);
+    EXPECT_EQ(prompts.cut, cut) << most;
+    EXPECT_EQ(prompts.rows, std::min(most, 4));
+  }
+}
+
 TEST(TextToTextTest, LongTextsLoseTheirEnds) {
   const auto examples = Make({Row("0123456789", "ABCDE")}, "squad");
   Batch batch = examples->EmptyBatch(1);
