@@ -284,6 +284,9 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
       "input_length", config.objective.input_length, " tokens",
       of_answer == 0 ? "" : StrCat(" of a prompt and ", of_answer, " of its answer"), " are more than the ",
       origin.context, " that the model has learned positions of");
+  const SentenceTask sentences = config.objective.sentence_task.value_or(SentenceTask::kNone);
+  CROSSTALK_CHECK_FIELD(origin.segments > 1 || sentences == SentenceTask::kNone, "sentence_task", Name(sentences),
+                        " needs a second kind of segment, which the model lacks");
   model.initial_stddev = origin.initial_stddev;
   const EncoderHeads heads = HeadsOf(config);
   model.heads = heads == HeadsOf(before) ? origin.heads : heads;

@@ -70,6 +70,11 @@ TEST_F(ImportRobertaTest, ItsPretrainingHasOneSegment) {
   Publish(Load("roberta_mlm"));
   Succeeded(Import());
   EXPECT_EQ(ToJson(ReadRunConfig(RunFolder(Model()))).At("sentence_task"), Json("none"));
+  const Trained any = Open(Model(), {.tokenizer = TokenizerUse::kNone});
+  TrainingConfig config = any.config;
+  config.objective.sentence_task = SentenceTask::kNextSentence;
+  testing::ExpectError([&] { ConfigureModel(config, any.model->config(), any.config); }, ErrorKind::kUsage,
+                       {"sentence_task: next-sentence needs a second kind of segment"});
 }
 
 TEST_F(ImportRobertaTest, RelativesAndOlderFilesAreRead) {
