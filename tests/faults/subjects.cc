@@ -310,6 +310,8 @@ class Hosting : public Subject {
 Bench::Bench(std::string root, int worker, std::string harm)
     : root_(std::move(root)), folder_(StrCat(root_, "/", worker)), harm_(std::move(harm)) {
   fs::create_directory(folder_);
+  // A name with a blank in its path would be two libraries to LD_PRELOAD.
+  fs::create_symlink(FolderOfThisProgram() + "/libfaults.so", folder_ + "/libfaults.so");
 }
 
 CommandResult Bench::Run(const std::string& program, const std::vector<std::string>& arguments,
@@ -317,7 +319,7 @@ CommandResult Bench::Run(const std::string& program, const std::vector<std::stri
   crosstalk::CommandOptions options;
   options.program = program;
   options.most_seconds = kMostSeconds;
-  options.environment = {"LD_PRELOAD=" + FolderOfThisProgram() + "/libfaults.so", "CROSSTALK_FAULT_ROOT=" + root_,
+  options.environment = {"LD_PRELOAD=" + folder_ + "/libfaults.so", "CROSSTALK_FAULT_ROOT=" + root_,
                          "CROSSTALK_FAULT_REPORT=" + folder_ + "/report", "OMP_WAIT_POLICY=passive"};
   if (!fault.empty()) options.environment.push_back("CROSSTALK_FAULT=" + fault);
   const CommandResult result = crosstalk::RunCommand(arguments, options);
