@@ -293,16 +293,25 @@ ModelConfig ConfigureModel(const TrainingConfig& config, const ModelConfig& orig
   const bool drops_as_before = config.model.dropout_rate == before.model.dropout_rate;
   if (drops_as_before) model.dropout_rate = origin.dropout_rate;
   model = Completed(config, std::move(model));
-  // Options say of layers of several kinds only what is alike in all of them.
-  for (const auto of : {&ModelConfig::encoder_self, &ModelConfig::decoder_self, &ModelConfig::encoder_decoder}) {
-    model.*of = origin.*of;
+  const auto lists = {&ModelConfig::encoder_self_layers, &ModelConfig::decoder_self_layers,
+                      &ModelConfig::encoder_decoder_layers};
+  if (std::any_of(lists.begin(), lists.end(), [&](const auto of) { return !(origin.*of).empty(); })) {
+    // Options say of layers of several kinds only what is alike in all of them.
+    model.encoder_self = origin.encoder_self;
+    model.decoder_self = origin.decoder_self;
+    model.encoder_decoder = origin.encoder_decoder;
+    for (const auto of : lists) model.*of = origin.*of;
+    model.SetImplementation(config.model.implementation);
+    if (!drops_as_before) model.SetDropout(config.model.dropout_rate);
+    return model;
   }
-  for (const auto of :
-       {&ModelConfig::encoder_self_layers, &ModelConfig::decoder_self_layers, &ModelConfig::encoder_decoder_layers}) {
-    model.*of = origin.*of;
+  ModelConfig there = origin;
+  const std::vector<AttentionConfig*> layers = model.AttentionLayers(), theirs = there.AttentionLayers();
+  for (size_t i = 0; i < layers.size() && layers.size() == theirs.size(); ++i) {
+    layers[i]->projection_stddev = theirs[i]->projection_stddev;
+    layers[i]->rotary_frequencies = theirs[i]->rotary_frequencies;
+    if (drops_as_before) layers[i]->dropout_rate = theirs[i]->dropout_rate;
   }
-  model.SetImplementation(config.model.implementation);
-  if (!drops_as_before) model.SetDropout(config.model.dropout_rate);
   return model;
 }
 
