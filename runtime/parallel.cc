@@ -27,6 +27,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -161,18 +162,19 @@ class Loop {
   std::atomic<int64_t> failed_tile_;
 };
 
-// Where the user binds threads to places (OMP_PROC_BIND, OMP_PLACES), thread `index` belongs to place `index`, the
-// first caller being 0.
-void BindToPlace(int index) {
+// The processors of thread `index`, the first caller being 0: of place `index` where the user binds threads to places
+// (OMP_PROC_BIND, OMP_PLACES), else nullopt. A caller asks: a thread of the pool may begin when the program ends, and
+// the OpenMP library is not there for it.
+std::optional<cpu_set_t> ProcessorsOf(int index) {
   const int places = omp_get_num_places();
-  if (omp_get_proc_bind() == omp_proc_bind_false || places < 1) return;
+  if (omp_get_proc_bind() == omp_proc_bind_false || places < 1) return std::nullopt;
   const int place = index % places;
   std::vector<int> processors(static_cast<size_t>(omp_get_place_num_procs(place)));
   omp_get_place_proc_ids(place, processors.data());
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int processor : processors) CPU_SET(processor, &set);
-  sched_setaffinity(0, sizeof(set), &set);
+  return set;
 }
 
 // While one lives, threads that are started leave the program's signals to the program's threads, except those that a
@@ -229,8 +231,9 @@ class ThreadPool {
     const SignalsBlocked blocked;
     while (threads_ < threads) {
       try {
-        std::thread([this, index = threads_ + 1] {
-          BindToPlace(index);
+        const int index = threads_ + 1;
+        std::thread([this, index, processors = ProcessorsOf(index)] {
+          if (processors) sched_setaffinity(0, sizeof(*processors), &*processors);
           t_index = index;
           Serve();
         }).detach();
