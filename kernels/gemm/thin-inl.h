@@ -162,6 +162,15 @@ int64_t ThinGrain(const GemmArguments<T>& g, int64_t unit) {
   return RoundUp(std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * ThreadsOfLoop())), unit);
 }
 
+// body(begin, end) for the tasks' columns. ParallelForRange would take a task for 2 µs of work, and these are as long
+// as n allows: the product's own LoopWork says what they are.
+template <typename Body>
+void ForColumns(int64_t n, int64_t grain, const Body& body) {
+  ParallelFor(
+      CeilDivide(n, grain), [&](int64_t task) { body(task * grain, std::min(n, (task + 1) * grain)); },
+      TileOrder::kLocal);
+}
+
 // Very few rows, and B as it lies. A task's workspace is on the stack: its columns' sums, and the rows of A.
 template <ThinOperands Operands, typename T = typename Operands::Sum>
 void ThinProduct(const GemmArguments<T>& g) {
@@ -170,8 +179,7 @@ void ThinProduct(const GemmArguments<T>& g) {
   constexpr int kLanes = kLanesOf<T>;
   const Blocks depths(g.k, kKC, Operands::kTerms);
   const int64_t grain = std::min(ThinGrain<T>(g, kNR<T>), kSums / g.m / kNR<T> * kNR<T>);
-  const auto compute = [&](int64_t task) HWY_ATTR {
-    const int64_t begin = task * grain, end = std::min(g.n, begin + grain);
+  ForColumns(g.n, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
     [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
     alignas(kAlignment) T sums[kRoom];
     typename Operands::ThinRows a;
@@ -193,8 +201,7 @@ void ThinProduct(const GemmArguments<T>& g) {
         }
       }
     }
-  };
-  ParallelFor(CeilDivide(g.n, grain), compute, TileOrder::kLocal);
+  });
 }
 
 // ---- B transposed ----
@@ -407,9 +414,7 @@ template <ThinOperands Operands, typename T = typename Operands::Sum>
 void DotsProduct(const GemmArguments<T>& g) {
   constexpr int64_t kLanes = kLanesOf<T>, kPair = kDotGroups * kLanes;
   const Blocks depths(g.k, kKC, Operands::kTerms);
-  const int64_t grain = ThinGrain(g, kPair);
-  const auto compute = [&](int64_t task) HWY_ATTR {
-    const int64_t begin = task * grain, end = std::min(g.n, begin + grain);
+  ForColumns(g.n, ThinGrain(g, kPair), [&](int64_t begin, int64_t end) HWY_ATTR {
     [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
     typename Operands::ThinRows a;
     for (int64_t k = 0; k < g.k; k += depths.size) {
@@ -423,8 +428,7 @@ void DotsProduct(const GemmArguments<T>& g) {
         DotColumns<1, Operands>(g, a.rows, k, depth, column, std::min(kLanes, end - column));
       }
     }
-  };
-  ParallelFor(CeilDivide(g.n, grain), compute, TileOrder::kLocal);
+  });
 }
 
 CROSSTALK_END_TARGET
