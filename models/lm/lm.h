@@ -66,7 +66,7 @@ class Lm : public Model {
   std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
                                             const ForwardContext& context) const override;
 
-  // ids int32[b, n] at positions first … first + n - 1.
+  // ids int32[b, n] at positions[b, n], or by default at first … first + n - 1.
   Variable Embed(const Tensor& ids, int64_t first, const Tensor& positions = {}) const;
 
   ModelConfig config_;
