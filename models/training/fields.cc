@@ -94,13 +94,12 @@ FieldTable<OptimizationConfig> OptimizationFields() {
        MakeField("optimizer", &Config::optimizer, "NAME",
                  "Optimizer; by default adafactor for t5 and lm, adamw for bert, lamb for albert."),
        MakeField("schedule", &Config::schedule, "NAME",
-                 "Course of the learning rate; by default inverse-square-root for adafactor, or constant with "
-                 "--init-from; linear for adamw; polynomial for lamb."),
-       MakeField(
-           "learning_rate", &Config::learning_rate, "X",
-           "Scale of the schedule; by default 0.3 for adafactor (the paper: 1), or 0.001 with --init-from; 0.001 for "
-           "adamw; 0.01 for lamb (ALBERT: 0.00176). Steps of adafactor and lamb are relative.",
-           {.range = kFactor}),
+                 "Course of the learning rate; by default inverse-square-root for adafactor, or constant from "
+                 "another run's weights; linear for adamw; polynomial for lamb."),
+       MakeField("learning_rate", &Config::learning_rate, "X",
+                 "Scale of the schedule; by default 0.3 for adafactor (the paper: 1), or 0.001 from another run's "
+                 "weights; 0.001 for adamw; 0.01 for lamb (ALBERT: 0.00176). Steps of adafactor and lamb are relative.",
+                 {.range = kFactor}),
        MakeField("warmup", &Config::warmup, "N",
                  "Steps of warm-up; by default a fiftieth of the run, at least 30, at most half of it (the "
                  "paper: 10000).",
