@@ -1,6 +1,6 @@
 // TrainingConfig: everything that decides what a training run computes, in five parts, each for those who read it, and
 // its table of fields, from which the command line, --config, run.json, checkpoints, the checks, the difference at
-// resume and docs/options.md are made. A new option is a member of a part and a row of its table: of data, optimization
+// resume and the manual are made. A new option is a member of a part and a row of its table: of data, optimization
 // and run in fields.cc, of the others beside their structs.
 #pragma once
 

@@ -15,7 +15,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM
 mkdir -p "$build/fuzz-findings"
 bad=0
-options=$(sed -n 's/^| `--\([a-z-]*\).*/\1/p' docs/options.md | sort -u)
+options=$(grep -rhoE 'Make(Field|Option)\("[a-z0-9_-]+' --include=*.cc --include=*.h models tools | sed 's/.*"-*//' | tr _ - | sort -u)
 marks='null true [] {} -1 0.5 1e300 4294967296 1099511627776 18446744073709551615 \x09 \x0A \x1C \xFF0 \xFF1 \xFF2 \xFF3'
 for target in "$@"; do
   kept=$build/fuzz-corpus/$target

@@ -23,7 +23,7 @@ keep() {  # keep FILE COMMAND…
 }
 
 # What every option says.
-keep options.md "$command" options --markdown
+keep options "$command" options
 keep help "$command" --help
 keep version "$command" --version
 for name in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' help); do

@@ -1,13 +1,12 @@
 #!/bin/sh
-# check_docs.sh [COMMAND]: fails where README.md, ARTIFACT.md or a page of docs/ or examples/ names something that does not exist: a header
+# check_docs.sh COMMAND: fails where README.md, ARTIFACT.md or a page of docs/ or examples/ names something that does not exist: a header
 # <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file of the
 # repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of the
-# subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists, or else
-# those of docs/options.md. A name in capitals matches any: tools/commands/NAME.cc; so do * and …. Prints a line for each fault.
+# subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists. A name in capitals matches any: tools/commands/NAME.cc; so do * and …. Prints a line for each fault.
 set -eu
 names=$(mktemp)
 trap 'rm -f "$names"' EXIT
-if [ $# -gt 0 ]; then options=$("$1" options --markdown); else options=$(cat docs/options.md); fi
+options=$("$1" options)
 {
   find -H .ci runtime kernels autograd nn models tools tests examples docs -type f | sed 's/^/file /'
   find . -maxdepth 1 -type f | sed 's|^\./|file |'
@@ -16,22 +15,10 @@ if [ $# -gt 0 ]; then options=$("$1" options --markdown); else options=$(cat doc
     count = split($1, words, " ")
     for (i = 1; i <= count; ++i) print "target", words[i]
   }' Makefile tools/*/*.mk
-  printf '%s\n' "$options" | awk '
-    /^## crosstalk / { print "command", command = $3 }
-    /^All options of `crosstalk / { of = $5; sub(/`.*/, "", of); like[command] = of }
-    /^As under `crosstalk / { sub(/^As under `crosstalk [a-z]*`: /, "- "); gsub(/`, `/, ", ") }
-    /^- `/ {
-      split($0, parts, "`")
-      count = split(parts[2], words, /[ ,]+/)
-      for (i = 1; i <= count; ++i) if (words[i] ~ /^-/) print "option", command, words[i]
-      for (i = 1; i <= count; ++i) if (words[i] ~ /^-/) of_command[command] = of_command[command] " " words[i]
-    }
-    END {
-      for (command in like) {
-        count = split(of_command[like[command]], words, " ")
-        for (i = 1; i <= count; ++i) print "option", command, words[i]
-      }
-    }'
+  printf '%s\n' "$options" | awk '{
+    print "command", $1
+    for (i = 2; i <= NF; ++i) { sub(/,$/, "", $i); print "option", $1, $i }
+  }'
 } > "$names"
 awk '
   function fault(message) { print where ": " message; bad = 1 }

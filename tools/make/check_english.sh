@@ -2,13 +2,13 @@
 # check_english.sh [FILE…]: fails where a page, a comment, a help text or a message has one of the phrases below, which
 # docs/style.md bans. Prints file:line, the phrase and the preferred wording. Reads the FILEs, or README.md, ARTIFACT.md,
 # docs/ and all sources, strings and code included: code has none of these phrases. A phrase may continue in the next
-# line. docs/options.md is printed from the sources.
+# line.
 set -eu
 files=$(mktemp)
 trap 'rm -f "$files"' EXIT
 if [ $# -gt 0 ]; then printf '%s\n' "$@"; else
   find . -maxdepth 1 \( -name '*.md' -o -name Makefile \)
-  find -H docs examples -name '*.md' ! -name options.md
+  find -H docs examples -name '*.md'
   find -H .ci runtime kernels autograd nn models tools tests examples -type f \
     \( -name '*.cc' -o -name '*.h' -o -name '*.c' -o -name '*.py' -o -name '*.sh' -o -name '*.mk' -o -name '*.css' -o -name '*.js' -o -name run \) \
     ! -name check_english.sh

@@ -106,7 +106,7 @@ TEST(CommandLineTest, ResultsHavePointsWhateverTheLocale) {
   const std::vector<std::vector<std::string>> commands = {
       {"complexity", "--d-model", "2048", "--n", "12345", "--heads", "16"},
       {"complexity", "--d-model", "1024,5"},
-      {"options", "--markdown"},
+      {"options", "train", "--man"},
       {"train", "--dry-run", "--json", "--dropout", "0.25", "--learning-rate", "1e-3", "--batch", "1000"},
       {"train", "--dry-run", "--dropout", "0,25"},
       {"show", dir / "run"},
