@@ -43,7 +43,7 @@ MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := demo train eval generate finetune compare reproduce bench bench-scaling trace simulate
 # Variables that programs started by make may read from their environment, into which make puts its command line: tests run make.
-PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR \
+PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY ALL) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR \
     OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
 
 # A variable that nothing would read is a mistake, not something to drop. The goals that start the command ask it
