@@ -1,7 +1,8 @@
 #!/bin/sh
 # test_systems.sh FOLDER [ROW…]: makes each system below with mmdebstrap, as root or with user namespaces, runs `make` and
 # `make test` there as a newcomer would, and keeps what they print in FOLDER/ROW.log. A row fails on a warning of the
-# compiler as well. No row: all. Each row also has a circumstance of its own, so that none needs a build to itself.
+# compiler as well. No row: all. Each row also has a circumstance of its own, so that none needs a build to itself. A
+# row's /dev/shm is its own: libomp keeps a file for each process there, and the host's have the same numbers.
 set -eu
 
 # Row, Debian's release, compiler, its packages, circumstance.
@@ -68,7 +69,8 @@ for row in ${*:-$(printf '%s' "$rows" | sed 's/ .*//')}; do
     --customize-hook='mkdir "$1/sources"' \
     --customize-hook="tar-in $folder/crosstalk.tar /sources" \
     --customize-hook="copy-in $folder/in_system.sh /root" \
-    --customize-hook="unshare --mount chroot \"\$1\" $clean sh /root/in_system.sh $3 $5" \
+    --customize-hook="unshare --mount sh -c 'mount -t tmpfs none \"\$0/dev/shm\" && exec chroot \"\$0\" $clean \\
+      sh /root/in_system.sh $3 $5' \"\$1\"" \
     "$2" /dev/null > "$log" 2>&1 || status=$?
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
   warnings=$(grep -c 'warning:' "$log" || true)
