@@ -90,11 +90,12 @@ Blocks DepthsOf(const Product<Operands>& g) {
 }
 
 // The tiles of rows over one panel of B, for k … k + depth. `next`: the panel that will be read after it, where it is
-// packed.
+// packed. `first`: no panel has read these rows of A yet.
 template <class Operands, typename Packed = typename Operands::Packed>
 HWY_INLINE void PanelTiles(typename Operands::Arithmetic& arithmetic, const Product<Operands>& g, int64_t first_row,
                            int64_t rows, const RowTiles<Packed>& a, int64_t first_column, const Packed* b,
-                           int64_t b_depth, int64_t k, int64_t depth, const Packed* next = nullptr) {
+                           int64_t b_depth, int64_t k, int64_t depth, const Packed* next = nullptr,
+                           bool first = false) {
   using T = typename Operands::Sum;
   constexpr int64_t kRows = Operands::kMR, kPanel = Operands::kNR;
   const int64_t all_tiles = CeilDivide(rows, kRows), packed_depth = PackedDepth<Operands>(depth);
@@ -103,9 +104,13 @@ HWY_INLINE void PanelTiles(typename Operands::Arithmetic& arithmetic, const Prod
   const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
                             g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + first_column};
   RowTiles<Packed> tile = a;
+  // Whole rows of A in place come from memory: the next tile's are asked for, kRows elements at each k.
+  const bool asks_rows = first && a.stride == depth && a.tile == kRows * depth;
   for (int64_t r = 0; r < rows; r += kRows) {
-    // This tile's part of the next panel.
-    const PrefetchSpread<Packed> ahead{next == nullptr ? b : next + r / kRows * step * packed_depth, step};
+    // Else this tile's part of the next panel.
+    const PrefetchSpread<Packed> ahead =
+        asks_rows ? PrefetchSpread<Packed>{tile.data + tile.tile, kRows}
+                  : PrefetchSpread<Packed>{next == nullptr ? b : next + r / kRows * step * packed_depth, step};
     Operands::TileOf(arithmetic, tile, std::min(kRows, rows - r), packed_depth, b, b_depth,
                      g.c + (first_row + r) * g.ldc + first_column, g.ldc, columns, update, ahead);
     tile.data += tile.tile;
@@ -287,7 +292,7 @@ void ManyRowsProduct(const Product<Operands>& g) {
             PanelTiles<Operands>(arithmetic, g, row, rows, has.a, column + p * kPanel, own_panels, kPanel, k, depth);
           } else {
             PanelTiles<Operands>(arithmetic, g, row, rows, has.a, column + p * kPanel, kept + p * panel, kPanel, k,
-                                 depth, kept + (p + 1) * panel);
+                                 depth, kept + (p + 1) * panel, p == shares.FirstPanel(column_share, panels));
           }
         }
       };
