@@ -141,7 +141,7 @@ template void CopyStrided<uint8_t>(const Shape&, const uint8_t*, const Strides&,
 
 template <typename T>
 void GatherRows(int64_t count, int64_t cols, const T* table, const int32_t* ids, T* y) {
-  const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, cols));
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, cols));
   ParallelForRange(count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) std::copy_n(table + ids[i] * cols, cols, y + i * cols);
   });

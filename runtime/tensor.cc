@@ -145,7 +145,7 @@ Tensor Tensor::Empty(const Shape& shape, DType dtype) {
 
 Tensor Tensor::Zeros(const Shape& shape, DType dtype) {
   Tensor tensor = Empty(shape, dtype);
-  constexpr int64_t kGrain = 1 << 22;  // bytes: below this a second thread costs more than it saves
+  constexpr int64_t kGrain = 1 << 16;  // bytes
   char* bytes = static_cast<char*>(tensor.raw_data());
   Launch([&] {
     ParallelForRange(BytesOf(tensor.num_elements_, dtype), kGrain,
