@@ -235,8 +235,8 @@ std::string DescribeNonFiniteGradient(const std::vector<NamedParameter>& paramet
 
 namespace {
 
-// Parameters of at most this share of what a thread has to do end together, wherever they are begun.
-constexpr int64_t kPartsPerThread = 4;
+// Parameters of at most this share of what a thread has to do end together, as the largest begin first.
+constexpr int64_t kPartsPerThread = 2;
 
 }  // namespace
 
