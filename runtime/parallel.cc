@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -339,7 +340,7 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOr
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   CROSSTALK_DCHECK(grain >= 1);
   const int64_t tiles = CeilDivide(count, grain);
-  const LoopWork work(static_cast<double>(tiles) * kNanosecondsOfRange);
+  const LoopWork work(std::isinf(t_work) ? static_cast<double>(tiles) * kNanosecondsOfRange : t_work);
   ParallelFor(
       tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal);
 }

@@ -37,8 +37,8 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, T
                  int most_threads = std::numeric_limits<int>::max());
 
 // The same over [0, count) in ranges of `grain` (the last one shorter), in local order: body(begin, end). `grain` must
-// not depend on the number of threads where the bits of the result could. A range should take some microseconds: for
-// LoopWork it counts as 2.
+// not depend on the number of threads where the bits of the result could. A range should take some microseconds: it
+// counts as 2 where no LoopWork says what the loop takes.
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 // The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1 on at most `slots` threads; of
