@@ -69,7 +69,8 @@ class RunningFile {
     const std::string before =
         StrCat("exec 2>&1; cd '", folder, "' || exit; export SOURCE='", source_, "' BUILD='", build,
                "' LC_ALL=C.UTF-8 TZ=UTC; PATH=\"$BUILD:$SOURCE/tests/sessions/files:$PATH\"\n");
-    const CommandResult result = RunCommand({"-c", before + command}, {.program = "/bin/sh", .most_seconds = 300});
+    const unsigned seconds = std::getenv("CROSSTALK_EMULATOR") == nullptr ? 300 : 1200;
+    const CommandResult result = RunCommand({"-c", before + command}, {.program = "/bin/sh", .most_seconds = seconds});
     return LinesOf(Replaced(Replaced(result.output, folder, "$PWD"), source_, "$SOURCE"), result.exit_code);
   }
 

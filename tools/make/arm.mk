@@ -32,11 +32,11 @@ arm: $(ARM_ROOT)/made $(ARM_COMMAND)  ## build for 64-bit ARM on x86, into build
 	+@$(ARM_MAKE) $(ARM_BUILD)/crosstalk $(ARM_BUILD)/lib/libcrosstalk.so
 
 # Kernels, the bits of every model, and runs that go from one architecture to the other, in a few minutes. ALL=1: every test
-# but those that start the host's make, compilers and interpreters on what is built, attack it, need ranks of MPI, or start
-# what the command prints of itself; that compare targets, of which ARM has one; or that reserve a terabyte, for which the
-# emulator takes gigabytes itself.
+# but those that start the host's make, compilers, interpreters or emulators on what is built, attack it, need ranks of MPI,
+# or start what the command prints of itself; that compare targets, of which ARM has one; or that reserve a terabyte, for
+# which the emulator takes gigabytes itself.
 ARM_CANNOT := sessions/abi sessions/cmake sessions/course sessions/english sessions/examples sessions/install sessions/make \
-    sessions/python sessions/reproduce sessions/errors course/% faults/% fuzz/% mpi/% mutants/% \
+    sessions/python sessions/processors sessions/reproduce sessions/errors course/% faults/% fuzz/% mpi/% mutants/% \
     tools/page/report_browser_test kernels/target_bits_test runtime/shapes_only_test
 ARM_CAN := $(filter-out $(ARM_CANNOT),$(TEST_NAMES))
 ARM_TESTS := $(or $(if $(filter ONLY,$(GIVEN)),$(ONLY)),$(if $(filter ALL,$(GIVEN)),$(ARM_CAN)),$(filter kernels/% \
