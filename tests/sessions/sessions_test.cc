@@ -11,6 +11,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/sessions/session.h"
+#include "tests/support/kernel_test.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
@@ -69,7 +70,7 @@ class RunningFile {
     const std::string before =
         StrCat("exec 2>&1; cd '", folder, "' || exit; export SOURCE='", source_, "' BUILD='", build,
                "' LC_ALL=C.UTF-8 TZ=UTC; PATH=\"$BUILD:$SOURCE/tests/sessions/files:$PATH\"\n");
-    const unsigned seconds = std::getenv("CROSSTALK_EMULATOR") == nullptr ? 300 : 1200;
+    const unsigned seconds = kernels::Emulated() ? 1200 : 300;
     const CommandResult result = RunCommand({"-c", before + command}, {.program = "/bin/sh", .most_seconds = seconds});
     return LinesOf(Replaced(Replaced(result.output, folder, "$PWD"), source_, "$SOURCE"), result.exit_code);
   }
