@@ -1,8 +1,9 @@
 #!/bin/sh
-# check_docs.sh COMMAND: fails where README.md, ARTIFACT.md or a page of docs/ or examples/ names something that does not exist: a header
-# <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file of the
-# repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of the
-# subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists. A name in capitals matches any: tools/commands/NAME.cc; so do * and …. Prints a line for each fault.
+# check_docs.sh COMMAND: fails where README.md, ARTIFACT.md or a page of docs/ or examples/ names something that does not
+# exist: a header <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file
+# of the repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of
+# the subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists. A
+# name in capitals matches any: tools/commands/NAME.cc; so do * and …. Prints a line for each fault.
 set -eu
 names=$(mktemp)
 trap 'rm -f "$names"' EXIT

@@ -68,9 +68,9 @@ for row in ${*:-$(printf '%s' "$rows" | sed 's/ .*//')}; do
   mmdebstrap --quiet --variant=apt --include="make,$4" \
     --customize-hook='mkdir "$1/sources"' \
     --customize-hook="tar-in $folder/crosstalk.tar /sources" \
-    --customize-hook="copy-in $folder/in_system.sh /root" \
+    --customize-hook="copy-in $folder/in_system.sh /" \
     --customize-hook="unshare --mount sh -c 'mount -t tmpfs none \"\$0/dev/shm\" && exec chroot \"\$0\" $clean \\
-      sh /root/in_system.sh $3 $5' \"\$1\"" \
+      sh /in_system.sh $3 $5' \"\$1\"" \
     "$2" /dev/null > "$log" 2>&1 || status=$?
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
   warnings=$(grep -c 'warning:' "$log" || true)
