@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <functional>
 #include <vector>
 
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/peak.cc"
@@ -12,6 +11,7 @@
 #include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/function_ref.h"
 #include "crosstalk/runtime/parallel.h"
 
 CROSSTALK_BEGIN_TARGET
@@ -97,7 +97,7 @@ double ThreadSeconds() {
 
 // The best of a few runs of `milliseconds` in all, each thread calling `compute`, which returns the operations it did
 // and writes something that depends on all of them.
-double MeasureGflops(int threads, double milliseconds, const std::function<double(float* result)>& compute) {
+double MeasureGflops(int threads, double milliseconds, FunctionRef<double(float* result)> compute) {
   threads = std::min(threads, AvailableProcessors());
   constexpr int kRuns = 8;
   const double run_seconds = milliseconds * 1e-3 / kRuns;

@@ -80,7 +80,7 @@ bool ChangesSoon(const std::atomic<int>& value, int old) {
 class Loop {
  public:
   // `parts`: 1 for tiles that begin in order.
-  Loop(int64_t tiles, int64_t parts, const std::function<void(int64_t)>& body, int helpers)
+  Loop(int64_t tiles, int64_t parts, FunctionRef<void(int64_t)> body, int helpers)
       : tiles_(tiles),
         body_(body),
         trace_(CurrentContext().trace),
@@ -152,7 +152,7 @@ class Loop {
   }
 
   const int64_t tiles_;
-  const std::function<void(int64_t)>& body_;
+  const FunctionRef<void(int64_t)> body_;
   const std::shared_ptr<Trace> trace_;
   std::atomic<int> helpers_;  // how many threads beside the caller may still join
   std::vector<Part> parts_;
@@ -326,18 +326,29 @@ LoopWork LoopWork::OfElements(double elements) { return LoopWork(elements / kEle
 LoopWork::LoopWork(double nanoseconds) : before_(t_work) { t_work = std::min(before_, nanoseconds); }
 LoopWork::~LoopWork() { t_work = before_; }
 
-void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOrder order, int most_threads) {
+namespace {
+
+// How many threads may help the caller with a loop.
+int HelpersOfLoop(int64_t tiles, int most_threads) {
   const int helpers = std::min(ThreadsOfLoop(), most_threads) - 1;
-  if (helpers <= 0 || tiles <= 1 || (t_work < kWorthWaking && GetThreadPool().asleep())) {
-    for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
-    return;
-  }
+  const bool alone = helpers <= 0 || tiles <= 1 || (t_work < kWorthWaking && GetThreadPool().asleep());
+  return alone ? 0 : helpers;
+}
+
+void RunLoop(int64_t tiles, FunctionRef<void(int64_t)> body, TileOrder order, int helpers) {
   const TraceScope traced({.kind = TraceEvent::Kind::kLoop});
   const int64_t parts = order == TileOrder::kInOrder ? 1 : std::min<int64_t>(helpers + 1, tiles);
   GetThreadPool().Run(std::make_shared<Loop>(tiles, parts, body, helpers), helpers);
 }
 
-void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+}  // namespace
+
+void ParallelFor(int64_t tiles, FunctionRef<void(int64_t)> body, TileOrder order, int most_threads) {
+  if (const int helpers = HelpersOfLoop(tiles, most_threads)) return RunLoop(tiles, body, order, helpers);
+  for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
+}
+
+void ParallelForRange(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   CROSSTALK_DCHECK(grain >= 1);
   const int64_t tiles = CeilDivide(count, grain);
   const LoopWork work(std::isinf(t_work) ? static_cast<double>(tiles) * kNanosecondsOfRange : t_work);
@@ -345,7 +356,12 @@ void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int
       tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal);
 }
 
-void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std::function<void(int64_t, int)>& body) {
+void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, FunctionRef<void(int64_t, int)> body) {
+  const int helpers = HelpersOfLoop(tasks, slots);
+  if (helpers == 0) {
+    for (int64_t task = 0; task < tasks; ++task) body(task, 0);
+    return;
+  }
   std::vector<std::atomic<bool>> taken(static_cast<size_t>(slots));
   // There are as many slots as threads, so one is free.
   const auto take = [&] {
@@ -369,7 +385,7 @@ void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std
     }
     give_back();
   };
-  ParallelFor(tasks, run, order, slots);
+  RunLoop(tasks, run, order, helpers);
 }
 
 void SpinLock::Wait() {

@@ -5,9 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <vector>
+
+#include "crosstalk/runtime/function_ref.h"
 
 #pragma GCC visibility push(default)
 namespace crosstalk {
@@ -33,18 +34,17 @@ enum class TileOrder { kInOrder, kLocal };
 // Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. A thread runs a tile to its end. An
 // exception in a body is rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested
 // call runs on the calling thread alone. `most_threads`: if there is working memory for so many only.
-void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, TileOrder order = TileOrder::kInOrder,
+void ParallelFor(int64_t tiles, FunctionRef<void(int64_t tile)> body, TileOrder order = TileOrder::kInOrder,
                  int most_threads = std::numeric_limits<int>::max());
 
 // The same over [0, count) in ranges of `grain` (the last one shorter), in local order: body(begin, end). `grain` must
 // not depend on the number of threads where the bits of the result could. A range should take some microseconds: it
 // counts as 2 where no LoopWork says what the loop takes.
-void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
+void ParallelForRange(int64_t count, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
 // The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1 on at most `slots` threads; of
 // the tasks that run at the same time no two have the same slot, 0 … slots - 1.
-void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order,
-                            const std::function<void(int64_t task, int slot)>& body);
+void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, FunctionRef<void(int64_t task, int slot)> body);
 
 }  // namespace crosstalk
 #pragma GCC visibility pop

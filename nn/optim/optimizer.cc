@@ -240,7 +240,7 @@ constexpr int64_t kPartsPerThread = 2;
 
 }  // namespace
 
-void ForEachParameter(const std::vector<int64_t>& elements, const std::function<void(size_t i)>& f) {
+void ForEachParameter(const std::vector<int64_t>& elements, FunctionRef<void(size_t i)> f) {
   const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
   // Another thread would not know that only shapes count.
   const int64_t most = CurrentContext().shapes_only ? 0 : all / (kPartsPerThread * NumThreads());

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/function_ref.h"
 #include "crosstalk/runtime/safetensors.h"
 
 #pragma GCC visibility push(default)
@@ -134,6 +134,6 @@ namespace crosstalk {
 
 // f(i) for each i with elements[i] > 0: for a large parameter by itself, so that f's own loops are threaded; for the
 // others several at a time, each on one thread. f(i) must not depend on the others' results.
-void ForEachParameter(const std::vector<int64_t>& elements, const std::function<void(size_t i)>& f);
+void ForEachParameter(const std::vector<int64_t>& elements, FunctionRef<void(size_t i)> f);
 
 }  // namespace crosstalk
