@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/function_ref.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
 
@@ -84,15 +85,15 @@ Strides ContiguousStrides(const Shape& shape) {
 
 Shape BroadcastShapes(const char* op, const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
-  std::vector<int64_t> sizes(rank);
+  Shape shape = a.rank() == rank ? a : b;
   for (int i = 1; i <= rank; ++i) {
     const int64_t size_a = i <= a.rank() ? a[a.rank() - i] : 1;
     const int64_t size_b = i <= b.rank() ? b[b.rank() - i] : 1;
     CROSSTALK_CHECK(size_a == size_b || size_a == 1 || size_b == 1, op, ": shapes ", a, " and ", b,
                     " do not broadcast: ", size_a, " against ", size_b, " in dimension -", i);
-    sizes[rank - i] = size_a == 1 ? size_b : size_a;
+    shape[rank - i] = size_a == 1 ? size_b : size_a;
   }
-  return Shape(sizes);
+  return shape;
 }
 
 namespace {
@@ -114,29 +115,22 @@ bool IsNumber(std::string_view text) {
   return !text.empty() && text.size() <= 18 && std::all_of(text.begin(), text.end(), IsAsciiDigit);
 }
 
-// A Bracket whose names lie in the text that it was read from.
-struct BracketView {
-  std::string_view tensor;
-  std::vector<std::string_view> indices;
-};
-
-BracketView ReadBracket(std::string_view text) {
+// Calls take(index) for each index in turn, a name or a number, and returns the tensor's name.
+std::string_view ReadBracket(std::string_view text, FunctionRef<void(std::string_view)> take) {
   const std::string_view trimmed = Trim(text);
   const size_t open = trimmed.find('[');
   CROSSTALK_CHECK(open != std::string_view::npos && trimmed.back() == ']', "'", text,
                   "' is not of the form NAME[dim, dim, …]");
-  BracketView bracket;
-  bracket.tensor = Trim(trimmed.substr(0, open));
-  CROSSTALK_CHECK(IsName(bracket.tensor), "'", text, "' does not begin with a tensor's name");
+  const std::string_view tensor = Trim(trimmed.substr(0, open));
+  CROSSTALK_CHECK(IsName(tensor), "'", text, "' does not begin with a tensor's name");
   std::string_view inside = trimmed.substr(open + 1, trimmed.size() - open - 2);
-  if (Trim(inside).empty()) return bracket;
-  bracket.indices.reserve(kMaxRank);
+  if (Trim(inside).empty()) return tensor;
   while (true) {
     const size_t comma = inside.find(',');
     const std::string_view index = Trim(inside.substr(0, comma));
     CROSSTALK_CHECK(IsName(index) || IsNumber(index), "'", index, "' in '", text, "' is not a dimension's name");
-    bracket.indices.push_back(index);
-    if (comma == std::string_view::npos) return bracket;
+    take(index);
+    if (comma == std::string_view::npos) return tensor;
     inside.remove_prefix(comma + 1);
   }
 }
@@ -144,8 +138,20 @@ BracketView ReadBracket(std::string_view text) {
 }  // namespace
 
 Bracket ParseBracket(std::string_view text) {
-  const BracketView view = ReadBracket(text);
-  return {std::string(view.tensor), {view.indices.begin(), view.indices.end()}};
+  Bracket bracket;
+  bracket.tensor = ReadBracket(text, [&](std::string_view index) { bracket.indices.emplace_back(index); });
+  return bracket;
+}
+
+Dims::Dims(std::string_view where) : where_(Keep(where)) {
+  entries_.reserve(16);
+  sources_.reserve(12);
+}
+
+std::string_view Dims::Keep(std::string_view text) {
+  char* const kept = static_cast<char*>(memory_.allocate(text.size(), 1));
+  std::copy(text.begin(), text.end(), kept);
+  return {kept, text.size()};
 }
 
 const Dims::Entry* Dims::Find(std::string_view name) const {
@@ -157,17 +163,23 @@ const Dims::Entry* Dims::Find(std::string_view name) const {
 
 std::string Dims::SourceOf(const Entry& entry) const {
   const Source& source = sources_[entry.source];
-  return source.shape.rank() == 0 ? source.text : StrCat(source.text, " = ", source.shape);
+  return source.shape.rank() == 0 ? std::string(source.text) : StrCat(source.text, " = ", source.shape);
 }
 
 Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
-  const BracketView bracket = ReadBracket(bracket_text);
-  CROSSTALK_CHECK(static_cast<int>(bracket.indices.size()) == shape.rank(), where_, ": ", bracket_text, " has ",
-                  bracket.indices.size(), " dimensions, but the tensor given is ", shape);
+  const std::string_view kept = Keep(bracket_text);
+  std::array<std::string_view, kMaxRank> indices;
+  int rank = 0;
+  ReadBracket(kept, [&](std::string_view index) {
+    if (rank < kMaxRank) indices[static_cast<size_t>(rank)] = index;
+    ++rank;
+  });
+  CROSSTALK_CHECK(rank == shape.rank(), where_, ": ", bracket_text, " has ", rank,
+                  " dimensions, but the tensor given is ", shape);
   const size_t source = sources_.size();
-  sources_.push_back({std::string(bracket_text), shape});
-  for (int i = 0; i < shape.rank(); ++i) {
-    const std::string_view name = bracket.indices[static_cast<size_t>(i)];
+  sources_.push_back({kept, shape});
+  for (int i = 0; i < rank; ++i) {
+    const std::string_view name = indices[static_cast<size_t>(i)];
     if (IsNumber(name)) {
       CROSSTALK_CHECK(shape[i] == std::stoll(std::string(name)), where_, ": ", bracket_text, " = ", shape, " has ",
                       shape[i], " where ", name, " is fixed");
@@ -178,7 +190,7 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
                       ", but ", name, "=", earlier->size, " in ", SourceOf(*earlier));
       continue;
     }
-    entries_.push_back({std::string(name), shape[i], source});
+    entries_.push_back({name, shape[i], source});
   }
   return *this;
 }
@@ -189,8 +201,8 @@ Dims& Dims::Set(std::string_view name, int64_t size, std::string_view source) {
                     earlier->size, " in ", SourceOf(*earlier));
     return *this;
   }
-  entries_.push_back({std::string(name), size, sources_.size()});
-  sources_.push_back({std::string(source), {}});
+  entries_.push_back({Keep(name), size, sources_.size()});
+  sources_.push_back({Keep(source), {}});
   return *this;
 }
 

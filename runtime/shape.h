@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory_resource>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -76,10 +78,9 @@ Bracket ParseBracket(std::string_view text);
 // attention: K[b, m, d_k, h_k] = [2, 96, 32, 8] has d_k=32, but d_k=64 in Q[b, n, d_k, h_k] = [2, 5, 64, 8]
 class Dims {
  public:
-  explicit Dims(std::string where) : where_(std::move(where)) {
-    entries_.reserve(kMaxRank);
-    sources_.reserve(4);
-  }
+  explicit Dims(std::string_view where);
+  Dims(const Dims&) = delete;
+  Dims& operator=(const Dims&) = delete;
 
   // Throws Error(kUsage) on a rank that does not fit or a name whose size differs from an earlier one.
   Dims& Bind(std::string_view bracket, const Shape& shape);
@@ -90,21 +91,25 @@ class Dims {
   int64_t operator[](std::string_view name) const;  // throws std::logic_error if it was never bound
 
  private:
+  struct Source {
+    std::string_view text;  // "Q[b, n, d_k, h_k]", or what Set was given
+    Shape shape;            // of the tensor; none for Set
+  };
   struct Entry {
-    std::string name;
+    std::string_view name;
     int64_t size;
     size_t source;
   };
-  struct Source {
-    std::string text;  // "Q[b, n, d_k, h_k]", or what Set was given
-    Shape shape;       // of the tensor; none for Set
-  };
+  std::string_view Keep(std::string_view text);
   const Entry* Find(std::string_view name) const;
   std::string SourceOf(const Entry& entry) const;  // "Q[b, n, d_k, h_k] = [2, 5, 64, 8]"
 
-  std::string where_;
-  std::vector<Entry> entries_;
-  std::vector<Source> sources_;
+  // An op's check allocates nothing as long as its names and texts fit here.
+  alignas(std::max_align_t) std::array<std::byte, 2560> buffer_;
+  std::pmr::monotonic_buffer_resource memory_{buffer_.data(), buffer_.size()};
+  std::string_view where_;
+  std::pmr::vector<Entry> entries_{&memory_};
+  std::pmr::vector<Source> sources_{&memory_};
 };
 
 }  // namespace crosstalk

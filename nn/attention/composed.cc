@@ -210,9 +210,8 @@ namespace {
 constexpr double kHeadNormEpsilon = 1e-5, kGeneratorEpsilon = 1e-6;
 
 // The dimensions that the configuration fixes, for the shape errors of this layer.
-Dims ConfiguredDims(const AttentionConfig& config) {
+Dims& SetDims(const AttentionConfig& config, Dims& dims) {
   constexpr std::string_view kSource = "the layer's configuration";
-  Dims dims("attention");
   for (const AttentionDim& dim : kAttentionDims) {  // a form has no use for some, and has 0 there
     if (config.*dim.size > 0) dims.Set(dim.name, config.*dim.size, kSource);
   }
@@ -331,7 +330,8 @@ Variable WeightsMixing(const AttentionConfig& config, const AttentionParameters&
 
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
   config.Validate();
-  Dims dims = ConfiguredDims(config);
+  Dims dims("attention");
+  SetDims(config, dims);
   for (const AttentionProjection& projection : kAttentionProjections) {
     const Variable& parameter = p.*projection.parameter;
     const bool present = IsPresent(projection, config);
@@ -344,7 +344,8 @@ void CheckAttentionParameters(const AttentionConfig& config, const AttentionPara
 
 AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M,
                               int64_t first) {
-  ConfiguredDims(config).Bind("M[b, m, d_M]", M.shape());
+  Dims dims("attention");
+  SetDims(config, dims).Bind("M[b, m, d_M]", M.shape());
   AttentionMemory memory;
   if (config.form != AttentionForm::kProjected) {
     memory.K = M;
@@ -368,7 +369,8 @@ AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionPara
 AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
                              const AttentionMemory& memory, const AttentionCallOptions& options,
                              const std::optional<RandomKey>& dropout_key, int64_t first) {
-  ConfiguredDims(config).Bind("X[b, n, d_X]", X.shape());
+  Dims dims("attention");
+  SetDims(config, dims).Bind("X[b, n, d_X]", X.shape());
   CROSSTALK_CHECK(config.causality == Causality::kNone || first + X.size(1) == memory.K.size(1),
                   "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
                   first + X.size(1), " and the memory has m=", memory.K.size(1));

@@ -116,5 +116,29 @@ TEST(DimsTest, ASizeByDecreeIsNamedByItsSource) {
        {"an option", [&] { dims.Set("d_model", 256, "it"); }, {"linear: d_model=256 from it, but " + error}}});
 }
 
+TEST(DimsTest, KeepsTheTextsItWasGivenHoweverMany) {
+  constexpr int kTensors = 100;
+  Dims dims(std::string("a rather long name of an operation"));
+  for (int i = 0; i < kTensors; ++i) {
+    dims.Bind(StrCat("a_tensor_", i, "[the_rows_of_", i, ", d]"), {i, 7});
+    dims.Set(StrCat("size_", i), i, StrCat("the configuration's line ", i));
+  }
+  for (int i = 0; i < kTensors; ++i) {
+    EXPECT_EQ(dims[StrCat("the_rows_of_", i)], i);
+    EXPECT_EQ(dims[StrCat("size_", i)], i);
+  }
+  testing::ExpectRefused(
+      {{"a tensor",
+        [&] { dims.Bind("X[the_rows_of_60]", {5}); },
+        {"a rather long name of an operation: X[the_rows_of_60] = [5] has the_rows_of_60=5, but the_rows_of_60=60 in "
+         "a_tensor_60[the_rows_of_60, d] = [60, 7]"}},
+       {"a size", [&] { dims.Set("size_60", 5, "it"); }, {"size_60=60 in the configuration's line 60"}},
+       {"nine",
+        [&] {
+          dims.Bind("X[a, b, c, e, f, g, h, i, j]", {1, 2});
+        },
+        {"X[a, b, c, e, f, g, h, i, j] has 9"}}});
+}
+
 }  // namespace shape_test
 }  // namespace crosstalk
