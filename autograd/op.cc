@@ -1,6 +1,7 @@
 #include "crosstalk/autograd/op.h"
 
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -11,7 +12,7 @@
 namespace crosstalk {
 namespace {
 
-void CheckResult(const char* name, const Tensor& value, const std::vector<Variable>& inputs, const OpTraits& traits) {
+void CheckResult(const char* name, const Tensor& value, std::span<const Variable> inputs, const OpTraits& traits) {
   // Minus infinity that came in may go out: a mask put it there on purpose.
   bool minus_infinity = traits.introduces_minus_infinity;
   for (const Variable& input : inputs) minus_infinity = minus_infinity || internal::HoldsMinusInfinity(input.value());
@@ -19,7 +20,7 @@ void CheckResult(const char* name, const Tensor& value, const std::vector<Variab
                         minus_infinity ? MinusInfinity::kAccept : MinusInfinity::kReject);
 }
 
-std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, const std::vector<Variable>& inputs,
+std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, std::span<const Variable> inputs,
                                          BackwardFunction backward, const OpTraits& traits) {
   auto node = internal::NewNode();
   node->sequence = internal::NextSequence();
@@ -42,7 +43,7 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
 }
 
 // The op's end, where something is traced.
-void MarkOp(const char* name, const Tensor& value, const std::vector<Variable>& inputs) {
+void MarkOp(const char* name, const Tensor& value, std::span<const Variable> inputs) {
   const auto& trace = CurrentContext().trace;
   if (trace == nullptr) return;
   int64_t bytes = BytesOf(value.num_elements(), value.dtype());
@@ -50,7 +51,7 @@ void MarkOp(const char* name, const Tensor& value, const std::vector<Variable>& 
   trace->Mark({.kind = TraceEvent::Kind::kForward, .name = name, .shape = value.shape(), .bytes = bytes});
 }
 
-bool AnyRequiresGrad(const std::vector<Variable>& inputs) {
+bool AnyRequiresGrad(std::span<const Variable> inputs) {
   for (const Variable& input : inputs) {
     if (input.requires_grad()) return true;
   }
@@ -59,9 +60,9 @@ bool AnyRequiresGrad(const std::vector<Variable>& inputs) {
 
 }  // namespace
 
-bool IsRecorded(const std::vector<Variable>& inputs) { return CurrentContext().recording && AnyRequiresGrad(inputs); }
+bool IsRecorded(std::span<const Variable> inputs) { return CurrentContext().recording && AnyRequiresGrad(inputs); }
 
-Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
+Variable MakeOp(const char* name, Tensor value, std::span<const Variable> inputs, BackwardFunction backward,
                 const OpTraits& traits) {
   MarkOp(name, value, inputs);
   if (CurrentContext().finite_checks && !traits.captures_leaves) CheckResult(name, value, inputs, traits);

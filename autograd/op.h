@@ -15,8 +15,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/autograd/variable.h"
@@ -59,12 +60,20 @@ struct OpTraits {
 
 // Whether MakeOp records an op of these inputs that captures no leaves: what it would keep for its gradient is not
 // worth computing otherwise.
-bool IsRecorded(const std::vector<Variable>& inputs);
+bool IsRecorded(std::span<const Variable> inputs);
+inline bool IsRecorded(std::initializer_list<Variable> inputs) {
+  return IsRecorded(std::span<const Variable>(inputs.begin(), inputs.size()));
+}
 
 // `name` must outlive the program (a literal). dy has the value's shape and dtype (float32 for bfloat16) and may be
 // strided. Records nothing if no input requires a gradient (but see OpTraits) or recording is off.
-Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
+Variable MakeOp(const char* name, Tensor value, std::span<const Variable> inputs, BackwardFunction backward,
                 const OpTraits& traits = {});
+inline Variable MakeOp(const char* name, Tensor value, std::initializer_list<Variable> inputs,
+                       BackwardFunction backward, const OpTraits& traits = {}) {
+  return MakeOp(name, std::move(value), std::span<const Variable>(inputs.begin(), inputs.size()), std::move(backward),
+                traits);
+}
 
 }  // namespace crosstalk
 #pragma GCC visibility pop
