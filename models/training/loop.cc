@@ -128,11 +128,17 @@ void Loop::ReduceBesideEachOther(const std::vector<Batch>& batches, const LossSc
   }
 }
 
+void Loop::ZeroGradients() const {
+  for (const Variable& leaf : leaves_) {
+    if (leaf.requires_grad()) leaf.ZeroGrad();
+  }
+}
+
 void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales, const char* what) const {
   const std::string where =
       StrCat("step ", optimizer_.step() + 1, ": the ", what, " is not finite; no update was made. ");
   const std::string gradient = DescribeNonFiniteGradient(parameters_);
-  model_.ZeroGrad();
+  ZeroGradients();
   std::string first;
   try {
     const ContextScope check(&OpContext::finite_checks, true);
@@ -143,7 +149,7 @@ void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales&
     if (error.kind() != ErrorKind::kNumerical) throw;
     first = StrCat("It began here: ", error.what(), ".");
   }
-  model_.ZeroGrad();
+  ZeroGradients();
   first = reducer_.ShareText(first);
   if (first.empty()) first = "The sum of its squares overflows.";
   Fail(ErrorKind::kNumerical, where, first, " Try a smaller ", FieldName{"learning_rate"}, ", a longer ",
@@ -170,7 +176,7 @@ StepResult Loop::Step() {
   const int64_t denominator = options_.denominator == LossDenominator::kTokens ? counts.targets : counts.positions;
   const LossScales scales = {1.0 / static_cast<double>(denominator), 1.0 / static_cast<double>(counts.examples)};
 
-  model_.ZeroGrad();
+  ZeroGradients();
   // What follows the ops one by one follows one thread's.
   const bool followed = CurrentContext().trace != nullptr || CurrentContext().multiplications != nullptr;
   if (!followed && !reducer_.overlaps() && AreBesideEachOther(std::ssize(batches), parameters_)) {
@@ -194,7 +200,7 @@ StepResult Loop::Step() {
   result.learning_rate = LearningRate(options_.schedule, step());
   optimizer_.Step(result.learning_rate, clip_scale);
   MarkTrace(TraceEvent::Kind::kPhase, "optimizer");
-  model_.ZeroGrad();
+  ZeroGradients();
   reducer_.ShareParameters();
   result.step = step();
   result.loss = sum.loss.loss;

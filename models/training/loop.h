@@ -90,6 +90,7 @@ class Loop {
                       StepResult* result) const;
   void ReducePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result);
   void ReduceBesideEachOther(const std::vector<Batch>& batches, const LossScales& scales, StepResult* result);
+  void ZeroGradients() const;
   [[noreturn]] void ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales,
                                      const char* what) const;
 
