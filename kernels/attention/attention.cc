@@ -48,7 +48,8 @@ AttentionPasses PassesOf(const AttentionShape& shape) {
 size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) {
   const AttentionPlan plan(shape, AttentionPass::kForward);
   Arena arena(nullptr);
-  const PackedMemory packed(plan, AttentionPass::kForward, arena);
+  const Places places(shape.b, OwnRows(shape.b, threads), threads);
+  const PackedMemory packed(plan, AttentionPass::kForward, places.count(), arena);
   for (int i = 0; i < threads; ++i) {
     if (shape.Convolves()) {
       StripScratch(plan, AttentionPass::kForward, arena);
@@ -70,8 +71,9 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   const WantedGradients wanted(shape);
   Arena arena(nullptr);
-  const PackedMemory packed(plan, AttentionPass::kBackward, arena);
-  const BackwardSums sums(plan, wanted, arena);
+  const int64_t places = PlacesOf(plan, wanted, threads).count();
+  const PackedMemory packed(plan, AttentionPass::kBackward, places, arena);
+  const BackwardSums sums(plan, wanted, places, arena);
   for (int i = 0; i < threads; ++i) {
     if (shape.Convolves()) {
       StripScratch(plan, AttentionPass::kBackward, arena);

@@ -23,8 +23,8 @@ CROSSTALK_BEGIN_TARGET
 struct BackwardTasks {
   const BackwardPass& pass;
   const WantedGradients& wanted;
-  const PackedMemory& packed;
-  const BackwardSums& sums;
+  PackedMemory packed;  // here and below from the place of the task's batch row on
+  BackwardSums sums;
   OrderedReduction &K_order, &V_order;  // [b][group][chunk], groups of MemoryHeads
   OrderedReduction& bias_order;         // [group][block], for a dense bias
 };
@@ -48,18 +48,15 @@ HWY_INLINE MemorySums MemoryOfTask(const BackwardTasks& tasks, int64_t b, int64_
   const AttentionShape& s = plan.shape;
   const BackwardSums& sums = tasks.sums;
   const auto sums_of = [&](const MemoryHeads& memory, int64_t size, float* sum, OrderedReduction& order) {
-    const int64_t first_tile = TileReadBy(plan, memory, b, group, 0, 0);
-    return SumsOfMemory{sum + first_tile * size * kChunk, &order, first_tile / memory.in_group,
+    const int64_t first_tile = TileReadBy(plan, memory, group, 0, 0);
+    return SumsOfMemory{sum + first_tile * size * kChunk, &order,
+                        b * memory.groups() * plan.chunks + first_tile / memory.in_group,
                         memory.PlaceOf(group * plan.h) * plan.blocks + block};
   };
   MemorySums memory{
       sums_of(plan.keys, s.d_k, sums.K, tasks.K_order), sums_of(plan.values, s.d_v, sums.V, tasks.V_order), {}};
   for (const MixingSide side : kMixingSides) {
-    for (const MixingForm form : kMixingForms) {
-      float* R = sums.R_M[side][form];
-      if (R != nullptr) R += b * plan.chunks * plan.mixings[side].size(form) * kChunk;
-      memory.R_M[side][form] = R;
-    }
+    for (const MixingForm form : kMixingForms) memory.R_M[side][form] = sums.R_M[side][form];
   }
   return memory;
 }
@@ -157,7 +154,8 @@ HWY_INLINE void SumTasks(const AttentionPlan& plan, int64_t group, int64_t size,
   }
 }
 
-// The sums of one chunk into the rows of the gradients: tile[size, kChunk] becomes kChunk rows.
+// The sums of one chunk, at its batch row's place, into the rows of the gradients: tile[size, kChunk] becomes kChunk
+// rows.
 HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const AttentionCall& call,
                                            const BackwardSums& sums, const AttentionGradients& out, int64_t b,
                                            int64_t chunk) {
@@ -167,18 +165,18 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
     TransposeScaled(size, size, rows, tile, kChunk, scale, row, stride);
   };
   for (int64_t k = 0; k < plan.keys.heads; ++k) {
-    finish(sums.K + MemoryTile(plan, plan.keys, b, k, chunk) * s.d_k * kChunk, s.d_k, static_cast<float>(call.scale),
+    finish(sums.K + MemoryTile(plan, plan.keys, k, chunk) * s.d_k * kChunk, s.d_k, static_cast<float>(call.scale),
            out.K.data + position * out.K.stride + k * s.d_k, out.K.stride);
   }
   for (int64_t k = 0; k < plan.values.heads; ++k) {
-    finish(sums.V + MemoryTile(plan, plan.values, b, k, chunk) * s.d_v * kChunk, s.d_v, 1.0f,
+    finish(sums.V + MemoryTile(plan, plan.values, k, chunk) * s.d_v * kChunk, s.d_v, 1.0f,
            out.V.data + position * out.V.stride + k * s.d_v, out.V.stride);
   }
   for (const MixingSide side : kMixingSides) {
     for (const MixingForm form : kMixingForms) {
       const int64_t size = plan.mixings[side].size(form);
       if (sums.R_M[side][form] == nullptr) continue;
-      finish(sums.R_M[side][form] + (b * plan.chunks + chunk) * size * kChunk, size, 1.0f,
+      finish(sums.R_M[side][form] + chunk * size * kChunk, size, 1.0f,
              MixingOf(out, side, kByPosition[form]).data + position * size, size);
     }
   }
@@ -194,9 +192,11 @@ void BackwardIn(const BackwardPass& pass) {
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, &out);
   Arena arena(pass.workspace);
-  PackedMemory packed(plan, AttentionPass::kBackward, arena);
+  const TaskOrder order(plan, wanted, threads);
+  const Places places = PlacesOf(plan, wanted, threads);
+  PackedMemory packed(plan, AttentionPass::kBackward, places.count(), arena);
   if (pass.stats.L != nullptr) packed.K_by_position = {};  // only logits' products read it
-  const BackwardSums sums(plan, wanted, arena);
+  const BackwardSums sums(plan, wanted, places.count(), arena);
   std::vector<BackwardScratch> scratch;
   std::vector<StripScratch> strip_scratch;
   for (int i = 0; i < threads; ++i) {
@@ -213,24 +213,39 @@ void BackwardIn(const BackwardPass& pass) {
   }
   OrderedReduction K_order(s.b * plan.keys.groups() * plan.chunks), V_order(s.b * plan.values.groups() * plan.chunks),
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0);
-  const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order};
   const auto run = [&](int64_t task, int slot) {
     typename Terms::Arithmetic arithmetic(plan);
     const auto own = static_cast<size_t>(slot);
-    if (s.Convolves()) return BackwardStripTask<Terms>(shared, strip_scratch[own], task);
-    BackwardTask<Terms>(shared, scratch[own], arithmetic.tiles(), task);
+    const int64_t place = places.Of(task / order.tasks_of_row(), slot);
+    const BackwardTasks tasks{pass,    wanted,    packed.From(plan, place), sums.From(plan, place), K_order,
+                              V_order, bias_order};
+    if (s.Convolves()) return BackwardStripTask<Terms>(tasks, strip_scratch[own], task);
+    BackwardTask<Terms>(tasks, scratch[own], arithmetic.tiles(), task);
   };
-  const TaskOrder order(plan, wanted, threads);
-  const auto pack = [&](int64_t b, int64_t chunk) { PackMemoryChunk<Terms>(plan, call, packed, b, chunk); };
-  const auto finish = [&](int64_t b, int64_t chunk) { FinishMemoryChunk(plan, call, sums, out, b, chunk); };
+  const auto pack = [&](int64_t b, int64_t chunk, int slot) {
+    PackMemoryChunk<Terms>(plan, call, packed.From(plan, places.Of(b, slot)), b, chunk);
+  };
+  const auto finish = [&](int64_t b, int64_t chunk, int slot) {
+    FinishMemoryChunk(plan, call, sums.From(plan, places.Of(b, slot)), out, b, chunk);
+  };
   ParallelForWithScratch(order.own_rows(), threads, TileOrder::kLocal, [&](int64_t b, int slot) {
-    for (int64_t c = 0; c < plan.chunks; ++c) pack(b, c);
-    for (int64_t i = 0; i < order.tasks_of_row(); ++i) run(b * order.tasks_of_row() + i, slot);
-    for (int64_t c = 0; c < plan.chunks; ++c) finish(b, c);
+    for (int64_t c = 0; c < plan.chunks; ++c) pack(b, c, slot);
+    for (int64_t i = 0; i < order.tasks_of_row(); ++i) {
+      if (b + 1 < s.b) {
+        PrefetchBatchRow({{call.Q, s.n, s.h_k * s.d_k},
+                          {call.K, s.m, plan.keys.heads * s.d_k},
+                          {call.V, s.m, plan.values.heads * s.d_v},
+                          {pass.O, s.n, s.h_v * s.d_v},
+                          {pass.dO, s.n, s.h_v * s.d_v}},
+                         b + 1, i, order.tasks_of_row());
+      }
+      run(b * order.tasks_of_row() + i, slot);
+    }
+    for (int64_t c = 0; c < plan.chunks; ++c) finish(b, c, slot);
   });
   const auto for_other_chunks = [&](const auto& body) {
     ParallelFor((s.b - order.own_rows()) * plan.chunks,
-                [&](int64_t i) { body(order.own_rows() + i / plan.chunks, i % plan.chunks); }, TileOrder::kLocal);
+                [&](int64_t i) { body(order.own_rows() + i / plan.chunks, i % plan.chunks, 0); }, TileOrder::kLocal);
   };
   for_other_chunks(pack);
   ParallelForWithScratch(order.other_tasks(), threads, TileOrder::kInOrder,

@@ -290,7 +290,7 @@ HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, in
   const int64_t first_row = at.extent.first_row, depth = plan.Lanes(plan.shape.d_v), V_size = depth * kChunk;
   const auto* all_V = In<Terms>(tile.packed->V_by_position);
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const auto* V = all_V + TileReadBy(plan, plan.values, tile.b, tile.group, k, at.chunk) * V_size;
+    const auto* V = all_V + TileReadBy(plan, plan.values, tile.group, k, at.chunk) * V_size;
     TileNT<Terms, kResult>(tile.tiles, plan.rows - first_row, depth,
                            In<Terms>(tile.dO) + (k * plan.rows + first_row) * depth, V,
                            dU + k * pitch + first_row * kColumns<kResult>,
@@ -378,10 +378,10 @@ HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, Mixin
   }
   if (!mixes.has[kPerPosition]) return;
   if constexpr (Terms::kTerms == 1) {
-    const auto* R = PerPosition<Terms>(tile, tile.packed->R_M[side], at.chunk, mixes.size());
+    const auto* R = PerPosition<Terms>(tile.packed->R_M[side], at.chunk, mixes.size());
     MixHeadsPerKey<Terms>(plan, out, mixes.in, R, kChunk, mixes.out * kChunk, first_row, dy, dx);
   } else {
-    const auto* R = PerPosition<Terms>(tile, tile.packed->R_M_back[side], at.chunk, out * mixes.in);
+    const auto* R = PerPosition<Terms>(tile.packed->R_M_back[side], at.chunk, out * mixes.in);
     MixHeadsPerKey<Terms>(plan, out, mixes.in, R, mixes.in * kChunk, kChunk, first_row, dy, dx);
   }
 }
@@ -414,7 +414,7 @@ HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, cons
   const int64_t first_row = at.extent.first_row, K_size = kRow<Terms> * plan.d_k_padded, pitch = plan.position_pitch;
   const auto* all_K = In<Terms>(tile.packed->K_by_size);
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const auto* K = all_K + TileReadBy(plan, plan.keys, tile.b, tile.group, k, at.chunk) * K_size;
+    const auto* K = all_K + TileReadBy(plan, plan.keys, tile.group, k, at.chunk) * K_size;
     TileNN<Terms>(tile.tiles, plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow<Terms>, K,
                   tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
                   NextShare(tile, K + plan.keys.in_group * K_size, K_size), K_size / plan.tiles);

@@ -45,7 +45,7 @@ HWY_NOINLINE void ForwardStrip(const ForwardPass& pass, const PackedMemory& pack
   for (int64_t q = 0; q < strip.valid; ++q) ValuesOfRow(strip, q, scratch.U);
   const int64_t V_size = kChunk / Terms::kTerms * plan.d_v_padded;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const int64_t tile = TileReadBy(plan, plan.values, b, group, k, 0);
+    const int64_t tile = TileReadBy(plan, plan.values, group, k, 0);
     MultiplyRows<Terms>(strip, plan.d_v_padded, strip.At(scratch.U, k, 0), In<Terms>(packed.V_by_size) + tile * V_size,
                         plan.values.in_group * V_size);
     for (int64_t q = 0; q < strip.valid; ++q) {
@@ -104,7 +104,7 @@ HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileEx
   const int64_t V_size = kRow<Terms> * plan.d_v_padded, pitch = plan.position_pitch;
   const auto* all_V = In<Terms>(tile.packed->V_by_size);
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const auto* V = all_V + TileReadBy(plan, plan.values, tile.b, tile.group, k, chunk) * V_size;
+    const auto* V = all_V + TileReadBy(plan, plan.values, tile.group, k, chunk) * V_size;
     TileNN<Terms>(tile.tiles, plan.rows - extent.first_row, plan.d_v_padded,
                   U + k * pitch + extent.first_row * kRow<Terms>, V,
                   tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
@@ -265,8 +265,11 @@ void ForwardIn(const ForwardPass& pass) {
   const AttentionCall& call = pass.call;
   const int threads = pass.threads;
   Arena arena(pass.workspace);
-  const PackedMemory packed(plan, AttentionPass::kForward, arena);
-  const bool convolves = plan.shape.Convolves();
+  const AttentionShape& s = plan.shape;
+  const int64_t rows = s.b, tasks_of_row = plan.groups * plan.blocks, own_rows = OwnRows(rows, threads);
+  const Places places(rows, own_rows, threads);
+  const PackedMemory packed(plan, AttentionPass::kForward, places.count(), arena);
+  const bool convolves = s.Convolves();
   std::vector<ForwardScratch> scratch;
   std::vector<StripScratch> strip_scratch;
   for (int i = 0; i < threads; ++i) {
@@ -277,23 +280,32 @@ void ForwardIn(const ForwardPass& pass) {
     }
   }
   PackStatic<Terms>(plan, call, packed);
-  const int64_t rows = plan.shape.b, tasks_of_row = plan.groups * plan.blocks, own_rows = OwnRows(rows, threads);
   const auto run = [&](int64_t task, int slot) {
     typename Terms::Arithmetic arithmetic(plan);
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups, block = task % plan.blocks;
     const auto own = static_cast<size_t>(slot);
-    if (convolves) return ForwardStrip<Terms>(pass, packed, strip_scratch[own], b, group, block);
-    ForwardBlock<Terms>(plan, call, packed, scratch[own], pass.O, pass.stats, arithmetic.tiles(), b, group, block);
+    const PackedMemory of_row = packed.From(plan, places.Of(b, slot));
+    if (convolves) return ForwardStrip<Terms>(pass, of_row, strip_scratch[own], b, group, block);
+    ForwardBlock<Terms>(plan, call, of_row, scratch[own], pass.O, pass.stats, arithmetic.tiles(), b, group, block);
+  };
+  const auto pack = [&](int64_t b, int64_t chunk, int slot) {
+    PackMemoryChunk<Terms>(plan, call, packed.From(plan, places.Of(b, slot)), b, chunk);
   };
   ParallelForWithScratch(own_rows, threads, TileOrder::kLocal, [&](int64_t b, int slot) {
-    for (int64_t c = 0; c < plan.chunks; ++c) PackMemoryChunk<Terms>(plan, call, packed, b, c);
-    for (int64_t i = 0; i < tasks_of_row; ++i) run(b * tasks_of_row + i, slot);
+    for (int64_t c = 0; c < plan.chunks; ++c) pack(b, c, slot);
+    for (int64_t i = 0; i < tasks_of_row; ++i) {
+      if (b + 1 < rows) {
+        PrefetchBatchRow({{call.Q, s.n, s.h_k * s.d_k},
+                          {call.K, s.m, plan.keys.heads * s.d_k},
+                          {call.V, s.m, plan.values.heads * s.d_v}},
+                         b + 1, i, tasks_of_row);
+      }
+      run(b * tasks_of_row + i, slot);
+    }
   });
-  ParallelFor(
-      (rows - own_rows) * plan.chunks,
-      [&](int64_t i) { PackMemoryChunk<Terms>(plan, call, packed, own_rows + i / plan.chunks, i % plan.chunks); },
-      TileOrder::kLocal);
+  ParallelFor((rows - own_rows) * plan.chunks, [&](int64_t i) { pack(own_rows + i / plan.chunks, i % plan.chunks, 0); },
+              TileOrder::kLocal);
   ParallelForWithScratch((rows - own_rows) * tasks_of_row, threads, TileOrder::kLocal,
                          [&](int64_t i, int slot) { run(own_rows * tasks_of_row + i, slot); });
 }

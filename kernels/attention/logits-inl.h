@@ -56,7 +56,7 @@ struct TileExtent {
 inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
   const AttentionShape& s = queries.plan->shape;
   TileExtent extent;
-  const uint8_t state = queries.packed->chunk_state[queries.b * queries.plan->chunks + chunk];
+  const uint8_t state = queries.packed->chunk_state[chunk];
   extent.skip = state == kChunkMasked;
   extent.starts =
       state == kChunkPartlyMasked || s.bias != AttentionBias::kNone || queries.call->attention_mask != nullptr;
@@ -83,7 +83,7 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
-  const float* key_padding_mask = queries.packed->mask + queries.b * plan.m_padded() + first;
+  const float* key_padding_mask = queries.packed->mask + first;
   const auto masked = hn::Set(d, kMaskedLogit);
   const int64_t distances = plan.Distances(), origin = plan.n_padded() - 1;
   HWY_ALIGN float start[kChunk];
@@ -189,7 +189,7 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   if (plan.in_place) LogitsInPlace(queries, chunk, extent.starts && !s.MixesLogits(), s.MixesLogits() ? J : L);
   const LaneOf<Terms>* K = In<Terms>(queries.packed->K_by_position);
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
-    const LaneOf<Terms>* K_head = K + TileReadBy(plan, plan.keys, queries.b, queries.group, k, chunk) * K_size;
+    const LaneOf<Terms>* K_head = K + TileReadBy(plan, plan.keys, queries.group, k, chunk) * K_size;
     const LaneOf<Terms>* next = NextShare(queries, K_head + plan.keys.in_group * K_size, K_size);
     const LaneOf<Terms>* Q = In<Terms>(queries.Q) + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;

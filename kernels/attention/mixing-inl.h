@@ -224,9 +224,8 @@ HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in,
 
 // A chunk's matrices of a side's mixing by position.
 template <class Terms>
-HWY_INLINE const HeadLane<Terms>* PerPosition(const QueryTile& queries, const Lanes<HeadPair>& packed, int64_t chunk,
-                                              int64_t lanes) {
-  return In<Terms>(packed) + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
+HWY_INLINE const HeadLane<Terms>* PerPosition(const Lanes<HeadPair>& packed, int64_t chunk, int64_t lanes) {
+  return In<Terms>(packed) + chunk * lanes * kChunk;
 }
 
 // A side's factors of the tile and a chunk.
@@ -234,7 +233,7 @@ HWY_INLINE TileFactors FactorsOf(const QueryTile& queries, MixingSide side, int6
   const int64_t size = queries.plan->mixings[side].size(kFactors);
   TileFactors factors;
   factors.queries = MixingOf(*queries.call, side, kFactorsPerQuery).data() + queries.Query(0) * size;
-  factors.positions = queries.packed->F_M[side] + (queries.b * queries.plan->chunks + chunk) * size * kChunk;
+  factors.positions = queries.packed->F_M[side] + chunk * size * kChunk;
   factors.last_row = queries.valid_rows - 1;
   factors.h = queries.plan->mixings[side].in;
   return factors;
@@ -259,7 +258,7 @@ HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk
     MixFactors<Terms>(plan, FactorsOf(queries, side, chunk), first_row, accumulate, x, y);
   }
   if (by_position) {
-    const auto* R = PerPosition<Terms>(queries, queries.packed->R_M[side], chunk, in * out);
+    const auto* R = PerPosition<Terms>(queries.packed->R_M[side], chunk, in * out);
     MixHeadsPerKey<Terms>(plan, in, out, R, out * kChunk, kChunk, first_row, x, y);
   }
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 #include "crosstalk/kernels/attention/elements-inl.h"
 #include "crosstalk/kernels/attention/plan.h"
@@ -41,6 +42,32 @@ HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const ConstRows& in) {
       for (int64_t c = 0; c < cols; c += 2 * kLine) hwy::Prefetch(in.bfloat16() + r * in.stride + c);
     } else {
       for (int64_t c = 0; c < cols; c += kLine) hwy::Prefetch(in.data() + r * in.stride + c);
+    }
+  }
+}
+
+// What a pass reads of each batch row: rows[positions, cols].
+struct BatchRowOperand {
+  const ConstRows& rows;
+  int64_t positions, cols;
+};
+
+// Asks the second-level cache for a share of batch row b, which will be read next, if it has room for all of it. A
+// head's rows lie in lines apart, out of the hardware prefetchers' sight.
+HWY_INLINE void PrefetchBatchRow(std::initializer_list<BatchRowOperand> operands, int64_t b, int64_t share,
+                                 int64_t shares) {
+  constexpr int64_t kMostFloats = (512 << 10) / sizeof(float);  // half of a cache of 1 MB
+  int64_t all = 0;
+  for (const BatchRowOperand& operand : operands) all += operand.positions * operand.cols;
+  if (all > kMostFloats) return;
+  for (const auto& [rows, positions, cols] : operands) {
+    for (int64_t i = positions * share / shares; i < positions * (share + 1) / shares; ++i) {
+      const ConstRows row = rows.From(b, i, positions);
+      if (row.is_bfloat16()) {
+        for (int64_t c = 0; c < cols; c += 2 * kLine) __builtin_prefetch(row.bfloat16() + c, 0, 2);
+      } else {
+        for (int64_t c = 0; c < cols; c += kLine) __builtin_prefetch(row.data() + c, 0, 2);
+      }
     }
   }
 }
@@ -218,15 +245,13 @@ HWY_INLINE void AddMatrices(int64_t count, const float* a, const float* b, float
   for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
 }
 
-// Where a chunk of a head of K (or V) lies in [b][group][chunk][in_group], and that which a group's query head k reads.
-HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, const MemoryHeads& memory, int64_t b, int64_t head,
-                              int64_t chunk) {
-  return memory.in_group > 1 ? (b * plan.chunks + chunk) * memory.heads + head
-                             : (b * memory.heads + head) * plan.chunks + chunk;
+// Where a chunk of a head of K (or V) lies in [group][chunk][in_group], and that which a group's query head k reads.
+HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, const MemoryHeads& memory, int64_t head, int64_t chunk) {
+  return memory.in_group > 1 ? chunk * memory.heads + head : head * plan.chunks + chunk;
 }
-HWY_INLINE int64_t TileReadBy(const AttentionPlan& plan, const MemoryHeads& memory, int64_t b, int64_t group, int64_t k,
+HWY_INLINE int64_t TileReadBy(const AttentionPlan& plan, const MemoryHeads& memory, int64_t group, int64_t k,
                               int64_t chunk) {
-  return MemoryTile(plan, memory, b, memory.Of(group * plan.h + k), chunk);
+  return MemoryTile(plan, memory, memory.Of(group * plan.h + k), chunk);
 }
 
 // One chunk of a mixing by position in pairs: out[pair][other][kChunk] of R's elements pair · 2 · step + other ·
@@ -247,6 +272,7 @@ HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int
 }
 
 // One chunk of one batch row's memory: K and V of all heads, and what dynamic projections belong to its positions.
+// `packed`: that of the batch row's place.
 template <class Terms>
 HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionCall& call,
                                          const PackedMemory& packed, int64_t b, int64_t chunk) {
@@ -273,7 +299,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   PrefetchRows(valid, s.d_v, V);
   for (int64_t k = 0; k < plan.keys.heads && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
     const ConstRows head = K + k * s.d_k;
-    const int64_t at = MemoryTile(plan, plan.keys, b, k, chunk);
+    const int64_t at = MemoryTile(plan, plan.keys, k, chunk);
     PrefetchRows(valid, s.d_k, head + s.d_k);
     if (packed.K_by_position != nullptr) {
       by_position(head, s.d_k, In<Terms>(packed.K_by_position) + at * plan.Lanes(s.d_k) * kChunk);
@@ -285,7 +311,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   }
   for (int64_t k = 0; k < plan.values.heads && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
     const ConstRows head = V + k * s.d_v;
-    const int64_t at = MemoryTile(plan, plan.values, b, k, chunk);
+    const int64_t at = MemoryTile(plan, plan.values, k, chunk);
     PrefetchRows(valid, s.d_v, head + s.d_v);
     if (packed.V_by_size != nullptr) {
       by_size(head, s.d_v, plan.d_v_padded,
@@ -301,12 +327,12 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       const ConstRows& F_M = MixingOf(call, side, kFactorsPerPosition);
       const int64_t size = mixes.size(kFactors);
       TransposeScaled(valid, kChunk, size, F_M.Row(b, first, s.m), F_M.stride, 1.0f,
-                      packed.F_M[side] + (b * plan.chunks + chunk) * size * kChunk, kChunk);
+                      packed.F_M[side] + chunk * size * kChunk, kChunk);
     }
     if (!mixes.has[kPerPosition]) continue;
     const ConstRows& R_M = MixingOf(call, side, kPerPosition);
     const float* R = R_M.Row(b, first, s.m);
-    const int64_t at = (b * plan.chunks + chunk) * kChunk, lanes = plan.Lanes(mixes.out) * mixes.in;
+    const int64_t at = chunk * kChunk, lanes = plan.Lanes(mixes.out) * mixes.in;
     const Lanes<HeadPair> out = packed.R_M[side] + at * plan.MixingLanes(side) * mixes.out;
     if constexpr (Terms::kTerms == 1) {
       TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.floats(), kChunk);
@@ -323,7 +349,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     }
   }
 
-  float* mask = packed.mask + b * plan.m_padded() + first;
+  float* mask = packed.mask + first;
   int64_t open = 0;
   for (int64_t j = 0; j < kChunk; ++j) {
     const bool attend =
@@ -331,9 +357,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     mask[j] = attend ? 0.0f : kMaskedLogit;
     open += attend;
   }
-  packed.chunk_state[b * plan.chunks + chunk] = open == kChunk ? kChunkOpen
-                                                : open > 0     ? kChunkPartlyMasked
-                                                               : kChunkMasked;
+  packed.chunk_state[chunk] = open == kChunk ? kChunkOpen : open > 0 ? kChunkPartlyMasked : kChunkMasked;
 }
 
 // A mixing whose element (in, out) lies at A[in · in_stride + out · out_stride], packed for MixHeads, also on tiles:

@@ -184,31 +184,57 @@ void CheckSoftmaxStats(const AttentionShape& s, const SoftmaxStats& stats) {
                   s.MixesLogits() || s.MixesWeights() ? " and mixed heads" : "");
 }
 
-PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena) {
+namespace {
+
+int64_t StatesOfPlace(const AttentionPlan& plan) { return PlaceStride(plan.chunks); }
+
+}  // namespace
+
+template <class Use>
+void PackedMemory::ForEachOfPlaces(const AttentionPlan& plan, AttentionPass pass, const Use& use) {
   const AttentionShape& s = plan.shape;
   const bool backward = pass == AttentionPass::kBackward;
-  const int64_t k_tiles = s.b * plan.chunks * plan.keys.heads, v_tiles = s.b * plan.chunks * plan.values.heads;
-  if (!plan.in_place) K_by_position = arena.Floats(k_tiles * plan.Lanes(s.d_k) * kChunk);
-  if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
-  if (backward) K_by_size = arena.Floats(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
-  if (backward) V_by_position = arena.Floats(v_tiles * plan.Lanes(s.d_v) * kChunk);
+  const int64_t k_tiles = plan.chunks * plan.keys.heads, v_tiles = plan.chunks * plan.values.heads;
+  use(K_by_position, !plan.in_place, k_tiles * plan.Lanes(s.d_k) * kChunk);
+  use(V_by_size, !backward && !plan.in_place, v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
+  use(K_by_size, backward, k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
+  use(V_by_position, backward, v_tiles * plan.Lanes(s.d_v) * kChunk);
+  for (const MixingSide side : kMixingSides) {
+    const SideShape& mixes = plan.mixings[side];
+    use(R_M[side], mixes.has[kPerPosition], plan.m_padded() * plan.MixingLanes(side) * mixes.out);
+    use(R_M_back[side], mixes.has[kPerPosition] && backward && plan.terms > 1,
+        plan.m_padded() * plan.MixingLanesBack(side) * mixes.in);
+    use(F_M[side], mixes.has_factors(), plan.m_padded() * mixes.size(kFactors));
+  }
+  use(mask, true, plan.m_padded());
+}
+
+PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, int64_t places, Arena& arena) {
+  const AttentionShape& s = plan.shape;
+  const bool backward = pass == AttentionPass::kBackward;
+  ForEachOfPlaces(plan, pass, [&](auto& array, bool has, int64_t floats) {
+    if (has) array = arena.Floats(places * PlaceStride(floats));
+  });
+  chunk_state = arena.Flags(places * StatesOfPlace(plan));
   for (const MixingSide side : kMixingSides) {
     const SideShape& mixes = plan.mixings[side];
     const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.MixingLanesBack(side) * mixes.in;
-    if (mixes.has[kPerPosition]) R_M[side] = arena.Floats(s.b * plan.m_padded() * size);
-    if (mixes.has[kPerPosition] && backward && plan.terms > 1) {
-      R_M_back[side] = arena.Floats(s.b * plan.m_padded() * size_back);
-    }
-    if (mixes.has_factors()) F_M[side] = arena.Floats(s.b * plan.m_padded() * mixes.size(kFactors));
     if (mixes.has[kStatic]) P[side] = arena.Floats(size);
     if (mixes.has[kStatic] && backward) P_back[side] = arena.Floats(size_back);
     const int64_t taps_size = plan.filters[side].taps() * (side == kLogits ? s.h_k : s.h);
     taps[side] = arena.Floats(taps_size);
     if (backward) taps_back[side] = arena.Floats(taps_size);
   }
-  mask = arena.Floats(s.b * plan.m_padded());
-  chunk_state = arena.Flags(s.b * plan.chunks);
   if (s.bias == AttentionBias::kRelativePosition) distance_bias = arena.Floats(s.h * plan.Distances());
+}
+
+PackedMemory PackedMemory::From(const AttentionPlan& plan, int64_t place) const {
+  PackedMemory from = *this;
+  from.ForEachOfPlaces(plan, AttentionPass::kForward, [&](auto& array, bool, int64_t floats) {
+    if (!(array == nullptr)) array = array + place * PlaceStride(floats);
+  });
+  from.chunk_state += place * StatesOfPlace(plan);
+  return from;
 }
 
 }  // namespace crosstalk::kernels

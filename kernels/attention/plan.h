@@ -192,36 +192,58 @@ class Arena {
   size_t used_ = 0;
 };
 
-// Shared read-only operands, packed once per call. MemoryTile (pack-inl.h) finds the tiles of
-// [b][group][chunk]; groups and g_k, g_v are those of MemoryHeads. In bfloat16 the dimension of pairs is half as long;
-// the mixings of logits are float.
-struct PackedMemory {
-  PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
-  Lanes<SizePair> K_by_position;  // [b][group][chunk][g_k][d_k][kChunk]; unless read in place
-  Lanes<PositionPair> V_by_size;  // [b][group][chunk][g_v][kChunk][d_v_padded]; forward, unless read in place
-  Lanes<PositionPair> K_by_size;  // [b][group][chunk][g_k][kChunk][d_k_padded]; backward
-  Lanes<SizePair> V_by_position;  // [b][group][chunk][g_v][d_v][kChunk]; backward
-  // By MixingSide, where the side has such mixings; P packed for MixHeads.
-  Lanes<HeadPair> P[2];            // [in][out]; static mixing only, like its transpose
-  Lanes<HeadPair> P_back[2];       // [out][in]
-  Lanes<HeadPair> R_M[2];          // [b][chunk][in][out][kChunk]
-  Lanes<HeadPair> R_M_back[2];     // [b][chunk][out][in][kChunk]; backward, in bfloat16
-  float* F_M[2] = {};              // [b][chunk][5][h][kChunk], float
-  float* taps[2] = {};             // [head][c_q][c_k] of each convolution, all heads
-  float* taps_back[2] = {};        // the same turned round both ways; backward
-  float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
-  uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
-  float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias
-};
-
-enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };
-
 // The first batch rows, so many, are one thread's each, from packing their memory to their last task: what it packs and
 // sums up stays in its cache. The others' tasks are shared out.
 inline int64_t OwnRows(int64_t rows, int threads) {
   constexpr int64_t kLeastOwn = 4;  // with fewer the threads' last rows would end far apart
   return rows >= kLeastOwn * threads ? rows / threads * threads : 0;
 }
+
+// Where a batch row's memory is packed, and its gradients summed up: a thread's own rows take turns at one place, each
+// other row has one of its own.
+struct Places {
+  Places(int64_t batch_rows, int64_t own, int threads) : rows(batch_rows), own_rows(own), slots(threads) {}
+  int64_t count() const { return own_rows == 0 ? rows : slots + rows - own_rows; }
+  // `slot`: the thread's, from 0 on.
+  int64_t Of(int64_t b, int slot) const { return b < own_rows ? slot : b + count() - rows; }
+
+  int64_t rows, own_rows, slots;
+};
+// From one place to the next in an array of so many floats a place. A page and a line between them keep a core's
+// prefetchers out of what another writes.
+inline constexpr int64_t PlaceStride(int64_t floats) { return floats + 1024 + 16; }
+
+// Shared read-only operands, packed once per call. MemoryTile (pack-inl.h) finds the tiles of
+// [place][group][chunk]; groups and g_k, g_v are those of MemoryHeads. In bfloat16 the dimension of pairs is half as
+// long; the mixings of logits are float.
+struct PackedMemory {
+  PackedMemory(const AttentionPlan& plan, AttentionPass pass, int64_t places, Arena& arena);
+  // The same from a place on: a batch row's alone.
+  PackedMemory From(const AttentionPlan& plan, int64_t place) const;
+
+  Lanes<SizePair> K_by_position;  // [place][group][chunk][g_k][d_k][kChunk]; unless read in place
+  Lanes<PositionPair> V_by_size;  // [place][group][chunk][g_v][kChunk][d_v_padded]; forward, unless read in place
+  Lanes<PositionPair> K_by_size;  // [place][group][chunk][g_k][kChunk][d_k_padded]; backward
+  Lanes<SizePair> V_by_position;  // [place][group][chunk][g_v][d_v][kChunk]; backward
+  // By MixingSide, where the side has such mixings; P packed for MixHeads.
+  Lanes<HeadPair> P[2];            // [in][out]; static mixing only, like its transpose
+  Lanes<HeadPair> P_back[2];       // [out][in]
+  Lanes<HeadPair> R_M[2];          // [place][chunk][in][out][kChunk]
+  Lanes<HeadPair> R_M_back[2];     // [place][chunk][out][in][kChunk]; backward, in bfloat16
+  float* F_M[2] = {};              // [place][chunk][5][h][kChunk], float
+  float* taps[2] = {};             // [head][c_q][c_k] of each convolution, all heads
+  float* taps_back[2] = {};        // the same turned round both ways; backward
+  float* mask = nullptr;           // [place][m_padded]: 0, or kMaskedLogit
+  uint8_t* chunk_state = nullptr;  // [place][chunk]: ChunkState
+  float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias
+
+ private:
+  // use(array, whether the pass has it, its floats for a place) of each array that has places.
+  template <class Use>
+  void ForEachOfPlaces(const AttentionPlan& plan, AttentionPass pass, const Use& use);
+};
+
+enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };
 
 // The two passes of the fused attention, on the SIMD target in use, by what multiplies their operands: in float; in
 // pairs of bfloat16 that are widened to float; and in dot products of such pairs, where the target has the instruction.

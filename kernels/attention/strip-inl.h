@@ -62,9 +62,9 @@ inline Strip MakeStrip(const AttentionPlan& plan, const AttentionCall& call, con
               .padded = false};
   const int64_t end = std::min(s.n, first + (pass == AttentionPass::kBackward ? sizes.dU_rows : plan.rows));
   if (s.causality == AttentionCausality::kCausal) strip.columns = RoundUp<int64_t>(end + s.m - s.n, kChunk);
-  const uint8_t* state = packed.chunk_state + b * plan.chunks;
+  const uint8_t* state = packed.chunk_state;
   strip.padded = std::any_of(state, state + strip.columns / kChunk, [](uint8_t chunk) { return chunk != kChunkOpen; });
-  const float* padding = packed.mask + b * plan.m_padded();
+  const float* padding = packed.mask;
   for (int64_t i = std::max<int64_t>(0, strip.first_of_J()); call.attention_mask != nullptr && i < end; ++i) {
     const uint8_t* allowed = call.attention_mask + (b * s.n + i) * s.m;
     float* mask = scratch.mask + (i - strip.first_of_J()) * plan.m_padded();
@@ -188,7 +188,7 @@ HWY_INLINE RowMask MaskOf(const Strip& strip, int64_t query) {
   if (strip.call.attention_mask != nullptr) {
     mask.start = strip.scratch.mask + (query - strip.first_of_J()) * plan.m_padded();
   } else if (strip.padded) {
-    mask.start = strip.packed.mask + strip.b * plan.m_padded();
+    mask.start = strip.packed.mask;
   }
   return mask;
 }
@@ -308,7 +308,7 @@ HWY_NOINLINE void ConvolvedLogits(const Strip& strip, bool keeps_J, float* J_buf
     PackQueries<Terms>(false, queries, padded, s.d_k,
                        strip.call.Q.From(strip.b, first + skipped, s.n) + (strip.group * plan.h_k + k) * s.d_k,
                        static_cast<float>(strip.call.scale), Q);
-    const int64_t tile = TileReadBy(plan, plan.keys, strip.b, strip.group, k, 0);
+    const int64_t tile = TileReadBy(plan, plan.keys, strip.group, k, 0);
     RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_k), Q, In<Terms>(strip.packed.K_by_position) + tile * K_size,
                   plan.keys.in_group * K_size, J + skipped * sizes.pitch, sizes.pitch);
     if (!filter.present()) continue;

@@ -31,7 +31,7 @@ HWY_NOINLINE void ValueGradientsOfStrip(const Strip& strip, const ConstRows& dO,
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(strip.b, strip.first, s.n) + (strip.group * plan.h_v + k) * s.d_v;
     PackQueries<Terms>(false, queries, padded, s.d_v, head, 1.0f, packed_dO);
-    const int64_t tile = TileReadBy(plan, plan.values, strip.b, strip.group, k, 0);
+    const int64_t tile = TileReadBy(plan, plan.values, strip.group, k, 0);
     RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_v), packed_dO,
                   In<Terms>(strip.packed.V_by_position) + tile * V_size, plan.values.in_group * V_size,
                   strip.At(dU_buffer, k, 0), strip.sizes.pitch);
@@ -225,7 +225,7 @@ HWY_NOINLINE void BackwardStrip(const BackwardPass& pass, const WantedGradients&
   }
   const int64_t K_size = kChunk / Terms::kTerms * plan.d_k_padded;
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const int64_t tile = TileReadBy(plan, plan.keys, b, group, k, 0);
+    const int64_t tile = TileReadBy(plan, plan.keys, group, k, 0);
     MultiplyRows<Terms>(strip, plan.d_k_padded, strip.At(dJ, k, 0), In<Terms>(packed.K_by_size) + tile * K_size,
                         plan.keys.in_group * K_size);
     for (int64_t q = 0; q < strip.valid; ++q) {

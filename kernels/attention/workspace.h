@@ -73,15 +73,15 @@ struct WantedGradients {
 
 // Sums over queries.
 struct BackwardSums {
-  BackwardSums(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
+  BackwardSums(const AttentionPlan& plan, const WantedGradients& wanted, int64_t places, Arena& arena) {
     const AttentionShape& s = plan.shape;
-    const int64_t tasks = s.b * plan.groups * plan.blocks, chunks = s.b * plan.chunks;
-    K = arena.Floats(chunks * plan.keys.heads * s.d_k * kChunk);
-    V = arena.Floats(chunks * plan.values.heads * s.d_v * kChunk);
+    const int64_t tasks = s.b * plan.groups * plan.blocks;
+    K = arena.Floats(places * Stride(plan, plan.keys.heads * s.d_k));
+    V = arena.Floats(places * Stride(plan, plan.values.heads * s.d_v));
     for (const MixingSide side : kMixingSides) {
       for (const MixingForm form : kMixingForms) {
         if (!wanted.mixings[side][kByPosition[form]]) continue;
-        R_M[side][form] = arena.Floats(chunks * plan.mixings[side].size(form) * kChunk);
+        R_M[side][form] = arena.Floats(places * Stride(plan, plan.mixings[side].size(form)));
       }
       if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(tasks * plan.mixings[side].size());
       if (wanted.filters[side]) {
@@ -91,15 +91,34 @@ struct BackwardSums {
     if (wanted.distances) buckets = arena.Floats(tasks * plan.h * s.buckets);
   }
 
+  // The same, with K, V and R_M from a place on: a batch row's alone.
+  BackwardSums From(const AttentionPlan& plan, int64_t place) const {
+    BackwardSums from = *this;
+    from.K += place * Stride(plan, plan.keys.heads * plan.shape.d_k);
+    from.V += place * Stride(plan, plan.values.heads * plan.shape.d_v);
+    for (const MixingSide side : kMixingSides) {
+      for (const MixingForm form : kMixingForms) {
+        if (from.R_M[side][form] != nullptr) {
+          from.R_M[side][form] += place * Stride(plan, plan.mixings[side].size(form));
+        }
+      }
+    }
+    return from;
+  }
+
   // All tasks that share a chunk of memory add to its sums, in order. Groups and g_k, g_v are those of MemoryHeads.
-  float* K = nullptr;  // [b][group][chunk][g_k][d_k][kChunk]
-  float* V = nullptr;  // [b][group][chunk][g_v][d_v][kChunk]
-  // By MixingSide and MixingForm: [b][chunk][in][out][kChunk], and of factors [b][chunk][5][h][kChunk].
+  float* K = nullptr;  // [place][group][chunk][g_k][d_k][kChunk]
+  float* V = nullptr;  // [place][group][chunk][g_v][d_v][kChunk]
+  // By MixingSide and MixingForm: [place][chunk][in][out][kChunk], and of factors [place][chunk][5][h][kChunk].
   float* R_M[2][2] = {};
   // Each task's own, summed in order at the end.
   float* P[2] = {};          // [task][in][out]
   float* taps[2] = {};       // [task][head][c_q][c_k]
   float* buckets = nullptr;  // [task][h][buckets]
+
+ private:
+  // Of sums of so many for each position.
+  static int64_t Stride(const AttentionPlan& plan, int64_t size) { return PlaceStride(plan.m_padded() * size); }
 };
 
 // The order in which the tasks (b, group, block) begin. A batch row's tasks add to the same sums, one after the other;
@@ -129,6 +148,10 @@ class TaskOrder {
  private:
   int64_t rows_, length_, own_rows_ = 0, abreast_ = 1;
 };
+
+inline Places PlacesOf(const AttentionPlan& plan, const WantedGradients& wanted, int threads) {
+  return Places(plan.shape.b, TaskOrder(plan, wanted, threads).own_rows(), threads);
+}
 
 // Lanes of one tile of a block.
 struct BackwardSizes {

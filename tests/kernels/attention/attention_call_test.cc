@@ -132,7 +132,10 @@ TEST(AttentionCallTest, SameBitsForAnyNumberOfThreads) {
         Grouped(Shape(3, 150, 50, 6, 6, 6, 5, 6), 2, 3), Grouped(Shape(3, 3, 50, 6, 6, 6, 5, 6), 2, 2),
         Grouped(talking, 2, 3), Windowed(Grouped(Talking(Shape(2, 300, 310, 6, 4, 6, 9, 8)), 2, 3), 45),
         Grouped(Convolved(talking, 6, 11, 3, 5), 3, 2),
-        Grouped(Shape(3, 150, 50, 8, 8, 8, 5, 6), 4, 2, KeySharing::kPairs)}) {
+        Grouped(Shape(3, 150, 50, 8, 8, 8, 5, 6), 4, 2, KeySharing::kPairs),
+        // Rows that one to three threads have as their own, and one beside them.
+        OfKind(kKinds[kDynamicKind], Shape(19, 40, 35, 3, 4, 5, 5, 6)), Grouped(Shape(19, 40, 35, 6, 6, 6, 5, 6), 2, 3),
+        Convolved(Talking(Shape(19, 7, 35, 3, 4, 5, 5, 6)), 2, 3, 3, 5)}) {
     const AttentionProblem p(s, {}, 0.1);
     const ThreadsScope one_thread(1);
     const Results one = FusedAttention(p);
