@@ -4,7 +4,6 @@
 #include <type_traits>
 #include <utility>
 
-#pragma GCC visibility push(default)
 namespace crosstalk {
 
 // A function that a call takes and does not keep, FunctionRef<void(int64_t)>: two pointers to a lambda
@@ -32,4 +31,3 @@ class FunctionRef<Result(Arguments...)> {
 };
 
 }  // namespace crosstalk
-#pragma GCC visibility pop

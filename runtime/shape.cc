@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
+#include <utility>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/function_ref.h"
@@ -143,26 +145,41 @@ Bracket ParseBracket(std::string_view text) {
   return bracket;
 }
 
-Dims::Dims(std::string_view where) : where_(Keep(where)) {
-  entries_.reserve(16);
-  sources_.reserve(12);
+Dims::Dims(std::string_view where) : where_(Keep(where)) {}
+
+void* Dims::Room(size_t bytes) {
+  bytes = RoundUp(bytes, alignof(std::max_align_t));
+  if (bytes > left_) {
+    left_ = std::max(bytes, sizeof(buffer_));
+    more_.push_back(std::make_unique<std::byte[]>(left_));
+    room_ = more_.back().get();
+  }
+  left_ -= bytes;
+  return std::exchange(room_, room_ + bytes);
 }
 
 std::string_view Dims::Keep(std::string_view text) {
-  char* const kept = static_cast<char*>(memory_.allocate(text.size(), 1));
+  char* const kept = static_cast<char*>(Room(text.size()));
   std::copy(text.begin(), text.end(), kept);
   return {kept, text.size()};
 }
 
+const Dims::Source* Dims::KeepSource(std::string_view text, const Shape& shape) {
+  return new (Room(sizeof(Source))) Source{text, shape};
+}
+
+void Dims::Add(std::string_view name, int64_t size, const Source* source) {
+  entries_ = new (Room(sizeof(Entry))) Entry{name, size, source, entries_};
+}
+
 const Dims::Entry* Dims::Find(std::string_view name) const {
-  for (const Entry& entry : entries_) {
-    if (entry.name == name) return &entry;
-  }
-  return nullptr;
+  const Entry* entry = entries_;
+  while (entry != nullptr && entry->name != name) entry = entry->next;
+  return entry;
 }
 
 std::string Dims::SourceOf(const Entry& entry) const {
-  const Source& source = sources_[entry.source];
+  const Source& source = *entry.source;
   return source.shape.rank() == 0 ? std::string(source.text) : StrCat(source.text, " = ", source.shape);
 }
 
@@ -176,8 +193,7 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
   });
   CROSSTALK_CHECK(rank == shape.rank(), where_, ": ", bracket_text, " has ", rank,
                   " dimensions, but the tensor given is ", shape);
-  const size_t source = sources_.size();
-  sources_.push_back({kept, shape});
+  const Source* const source = KeepSource(kept, shape);
   for (int i = 0; i < rank; ++i) {
     const std::string_view name = indices[static_cast<size_t>(i)];
     if (IsNumber(name)) {
@@ -190,7 +206,7 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
                       ", but ", name, "=", earlier->size, " in ", SourceOf(*earlier));
       continue;
     }
-    entries_.push_back({name, shape[i], source});
+    Add(name, shape[i], source);
   }
   return *this;
 }
@@ -201,8 +217,7 @@ Dims& Dims::Set(std::string_view name, int64_t size, std::string_view source) {
                     earlier->size, " in ", SourceOf(*earlier));
     return *this;
   }
-  entries_.push_back({Keep(name), size, sources_.size()});
-  sources_.push_back({Keep(source), {}});
+  Add(Keep(name), size, KeepSource(Keep(source), {}));
   return *this;
 }
 

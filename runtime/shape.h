@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory_resource>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -98,18 +98,23 @@ class Dims {
   struct Entry {
     std::string_view name;
     int64_t size;
-    size_t source;
+    const Source* source;
+    const Entry* next;
   };
+  void* Room(size_t bytes);
   std::string_view Keep(std::string_view text);
+  const Source* KeepSource(std::string_view text, const Shape& shape);
+  void Add(std::string_view name, int64_t size, const Source* source);
   const Entry* Find(std::string_view name) const;
   std::string SourceOf(const Entry& entry) const;  // "Q[b, n, d_k, h_k] = [2, 5, 64, 8]"
 
   // An op's check allocates nothing as long as its names and texts fit here.
   alignas(std::max_align_t) std::array<std::byte, 2560> buffer_;
-  std::pmr::monotonic_buffer_resource memory_{buffer_.data(), buffer_.size()};
+  std::byte* room_ = buffer_.data();
+  size_t left_ = sizeof(buffer_);
+  std::vector<std::unique_ptr<std::byte[]>> more_;  // when it is full
   std::string_view where_;
-  std::pmr::vector<Entry> entries_{&memory_};
-  std::pmr::vector<Source> sources_{&memory_};
+  const Entry* entries_ = nullptr;
 };
 
 }  // namespace crosstalk
