@@ -117,7 +117,7 @@ struct BackwardSums {
   float* buckets = nullptr;  // [task][h][buckets]
 
  private:
-  // Of sums of so many for each position.
+  // From the sums of a place to those of the next, `size` floats for each position.
   static int64_t Stride(const AttentionPlan& plan, int64_t size) { return PlaceStride(plan.m_padded() * size); }
 };
 
