@@ -4,15 +4,18 @@
 #include <type_traits>
 #include <utility>
 
+#include "crosstalk/runtime/visibility.h"
+
+#pragma GCC visibility push(default)
 namespace crosstalk {
 
 // A function that a call takes and does not keep, FunctionRef<void(int64_t)>: two pointers to a lambda
 // or functor of the caller's, which std::function would copy. It must not outlive what it was made from.
 template <typename Signature>
-class FunctionRef;
+class CROSSTALK_LOCAL FunctionRef;
 
 template <typename Result, typename... Arguments>
-class FunctionRef<Result(Arguments...)> {
+class CROSSTALK_LOCAL FunctionRef<Result(Arguments...)> {
  public:
   template <typename F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<Result, F&, Arguments...>)
@@ -31,3 +34,4 @@ class FunctionRef<Result(Arguments...)> {
 };
 
 }  // namespace crosstalk
+#pragma GCC visibility pop
