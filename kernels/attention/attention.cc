@@ -71,9 +71,9 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   const WantedGradients wanted(shape);
   Arena arena(nullptr);
-  const int64_t places = PlacesOf(plan, wanted, threads).count();
-  const PackedMemory packed(plan, AttentionPass::kBackward, places, arena);
-  const BackwardSums sums(plan, wanted, places, arena);
+  const Places places(shape.b, TaskOrder(plan, wanted, threads).own_rows(), threads);
+  const PackedMemory packed(plan, AttentionPass::kBackward, places.count(), arena);
+  const BackwardSums sums(plan, wanted, places.count(), arena);
   for (int i = 0; i < threads; ++i) {
     if (shape.Convolves()) {
       StripScratch(plan, AttentionPass::kBackward, arena);

@@ -193,7 +193,7 @@ void BackwardIn(const BackwardPass& pass) {
   const WantedGradients wanted(s, &out);
   Arena arena(pass.workspace);
   const TaskOrder order(plan, wanted, threads);
-  const Places places = PlacesOf(plan, wanted, threads);
+  const Places places(s.b, order.own_rows(), threads);
   PackedMemory packed(plan, AttentionPass::kBackward, places.count(), arena);
   if (pass.stats.L != nullptr) packed.K_by_position = {};  // only logits' products read it
   const BackwardSums sums(plan, wanted, places.count(), arena);

@@ -149,10 +149,6 @@ class TaskOrder {
   int64_t rows_, length_, own_rows_ = 0, abreast_ = 1;
 };
 
-inline Places PlacesOf(const AttentionPlan& plan, const WantedGradients& wanted, int threads) {
-  return Places(plan.shape.b, TaskOrder(plan, wanted, threads).own_rows(), threads);
-}
-
 // Lanes of one tile of a block.
 struct BackwardSizes {
   explicit BackwardSizes(const AttentionPlan& plan)
