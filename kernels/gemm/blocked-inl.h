@@ -42,16 +42,17 @@ constexpr int64_t PackedDepth(int64_t depth) {
 template <class Operands>
 constexpr int64_t kSlack = Operands::kNR;  // packing writes whole vectors
 
-// Whether the microkernel reads A where it lies. By row, where no more than four rows of a tile are in the same sets of
-// a first-level cache, in which lines 4 KiB apart meet; by k, where few panels of B read it again.
+// Whether the microkernel reads A where it lies. By row, where at most four rows of a tile are in the same sets of a
+// first-level cache, in which lines 4 KiB apart meet, or six if few panels of B read them, so that a copy takes longer
+// than it saves; by k, where few panels of B read it again.
 template <class Operands>
 bool ReadsRowsInPlace(const Product<Operands>& g) {
   if (!Operands::kInPlace) return false;
   if (g.transpose_a == Transpose::kYes) return g.m * g.n <= kSmallResult;
   if (Operands::LayoutOf(g) != RowLayout::kByRow) return false;
-  constexpr int64_t kSets = 4096;
+  constexpr int64_t kSets = 4096, kFewPanels = 8;
   const int64_t places = kSets / std::gcd(g.a.stride * int64_t{sizeof(typename Operands::Packed)}, kSets);
-  return CeilDivide<int64_t>(Operands::kMR, places) <= 4;
+  return CeilDivide<int64_t>(Operands::kMR, places) <= (g.n <= kFewPanels * Operands::kNR ? 6 : 4);
 }
 
 // From one tile's packed rows to the next one's.
