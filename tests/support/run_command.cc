@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/temp_dir.h"
@@ -29,7 +30,10 @@ CommandResult RunCommand(const std::vector<std::string>& arguments, const Comman
   // Everything is made ready before the fork: the child only calls what is safe there.
   std::vector<std::string> words = {binary}, variables = options.environment;
   words.insert(words.end(), arguments.begin(), arguments.end());
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  // `bench` warns of OPENBLAS_CORETYPE, which some systems set.
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with("OPENBLAS_CORETYPE=")) variables.push_back(*variable);
+  }
   const auto pointers_to = [](std::vector<std::string>& texts) {
     std::vector<char*> pointers;
     for (std::string& text : texts) pointers.push_back(text.data());
