@@ -12,6 +12,7 @@ rm -rf "$net"
 mkdir -p "$net/runs" "$net/work"
 cd "$net"
 export NO_COLOR=1 TZ=UTC LC_ALL=C
+for name in $(env | sed -n 's/^\(OMP_[A-Z0-9_]*\|OPENBLAS_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 tables="1 2 3 4 5 6 7 8 9 10 heads puzzles family family-time rates layers"
 
 # Runs COMMAND…, its output and errors in FILE, and its exit code where it is not 0.
@@ -64,7 +65,8 @@ keep work/train "$command" train --model lm --tokenizer bytes --d-model 24 --hea
   --attention talking --input-length 24 --batch 3 --steps 4 --eval-every 2 --eval-batches 2 --out work/run --threads 2
 keep work/more "$command" train --resume work/run --steps 6 --threads 1
 sha256sum work/run/model.safetensors work/run/tokenizer.json > trained.sha256
-sed 's/"\(seconds\|processor\|started\|time\|threads\|energy\)[^,}]*//g' work/run/run.json > trained.run.json
+machine='processor\|threads\|energy\|cpu_name\|total_memory\|operating_system\|compiler\|c_library'
+sed "s/\"\(seconds\|started\|time\|$machine\)[^,}]*//g" work/run/run.json > trained.run.json
 cut -d, -f1-4 work/run/metrics.jsonl | sed 's/"[a-z_]*second[^,}]*//g' > trained.metrics
 (cd work/run && find . -type f | LC_ALL=C sort) > trained.files
 
