@@ -18,7 +18,7 @@ struct CommandResult {
 
 struct CommandOptions {
   std::string program;                   // another one than the command
-  std::vector<std::string> environment;  // "NAME=value", beside what the test has
+  std::vector<std::string> environment;  // "NAME=value", beside the test's, without OPENBLAS_CORETYPE
   unsigned most_seconds = 0;             // then SIGALRM ends it; 0: no limit
 };
 
