@@ -65,7 +65,7 @@ struct FieldOptions {
   // it from its own folder (ValueIn).
   bool is_path = false;
   std::vector<std::string> not_paths = {};
-  // What files of earlier versions call the field.
+  // What files and command lines of earlier versions call the field.
   const char* former_key = "";
   // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
   // its place, and if it is a list is given once or more.

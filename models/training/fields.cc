@@ -90,7 +90,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                  "Parts of a step's batch: to save memory, to give each thread a part of a small model's step, "
                  "or to divide among the ranks of mpirun, at most one rank per part. The result depends on "
                  "the number of parts, not of threads or ranks.",
-                 {.range = kSize, .former_key = "accumulate", .names = "--shards,--accumulate"}),
+                 {.range = kSize, .former_key = "accumulate"}),
        MakeField("optimizer", &Config::optimizer, "NAME",
                  "Optimizer; by default adafactor for t5 and lm, adamw for bert, lamb for albert."),
        MakeField("schedule", &Config::schedule, "NAME",

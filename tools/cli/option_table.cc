@@ -98,9 +98,10 @@ Json FieldValue(const std::string& name, FieldType type, const std::string& text
 
 std::string OptionTable::NameOfField(const std::string& key, const FieldOptions& options) {
   if (*options.names != 0) return options.names;
-  std::string name = "--" + key;
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
+  std::string names = "--" + key;
+  if (*options.former_key != '\0') names += StrCat(",--", options.former_key);
+  std::replace(names.begin(), names.end(), '_', '-');
+  return names;
 }
 
 void OptionTable::AddEntry(Entry entry, const std::vector<std::string>& choices, const FieldOptions& options,

@@ -14,7 +14,7 @@ class Dataset(Handle):
     """What a model learns, as its tokenizer reads it; a twentieth is held out.
 
         Dataset(model)                                # what it was made with
-        Dataset(model, "novels/")                     # a file or a folder, as `crosstalk train --data`
+        Dataset(model, "novels/")                     # a file or a folder, as the option `data`
         Dataset(model, ["A first text.", "Another"])  # texts
         Dataset(model, ids)                           # int32 or int64[n]: one text, tokenised
         Dataset(model, task="sst-2", task_data="glue/")

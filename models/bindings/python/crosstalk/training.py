@@ -9,7 +9,7 @@ from .model import Model
 
 
 class Training(Handle):
-    """A run in a folder, as `crosstalk train --out` makes it, to the same bits.
+    """A run in a folder, as `crosstalk train` makes it, to the same bits.
 
         with Training("runs/novels", data="novels/", steps=2000, d_model=256, heads=8) as training:
             for metrics in training:
